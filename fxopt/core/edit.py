@@ -1,0 +1,368 @@
+"""The primitive edits of a graph module, each with its exact inverse, and the patch they make up.
+
+Edits refer to nodes by name and to modules by reference. So they outlive node objects, and what a
+rewrite replaced comes back as the very same module with the very same tensors. An edit checks, before it
+acts, that what it is about to change is still as it knew it: a graph that something else has changed in the
+meantime is never quietly damaged.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+from fxopt.core.errors import RewriteError
+from fxopt.core.index import GraphIndex
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A node named inside recorded arguments."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a node calls and with what, with a `Ref` in place of every node."""
+
+    op: str
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @classmethod
+    def of(cls, node: Node) -> Call:
+        return cls(node.op, node.target, _to_refs(node.args), _to_refs(node.kwargs))
+
+    @property
+    def inputs(self) -> list[str]:
+        found: dict[str, None] = {}
+        _walk(self.args, found)
+        _walk(self.kwargs, found)
+        return list(found)
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """All that is needed to build a node again, under its own name."""
+
+    name: str
+    call: Call
+    type: Any = None
+    meta: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, node: Node) -> NodeRecord:
+        return cls(node.name, Call.of(node), node.type, dict(node.meta))
+
+    def __getstate__(self) -> dict[str, Any]:
+        meta = {key: value for key, value in self.meta.items() if can_be_pickled(value)}
+        return {**self.__dict__, "meta": meta, "type": self.type if can_be_pickled(self.type) else None}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NodeRecord:
+        return NodeRecord(self.name, copy.deepcopy(self.call, memo), self.type, copy.deepcopy(self.meta, memo))
+
+
+@dataclass(frozen=True)
+class InsertNode:
+    node: NodeRecord
+    before: str
+
+    def inverse(self) -> EraseNode:
+        return EraseNode(self.node, self.before)
+
+    def apply(self, index: GraphIndex) -> None:
+        name, call = self.node.name, self.node.call
+        if name in index.nodes:
+            raise RewriteError(
+                f"{name} cannot be put into the graph: a node made since has the same name; reverse what made it first"
+            )
+        inputs = [_node(index, other, f"{name} cannot be put into the graph: it reads") for other in call.inputs]
+        graph = index.gm.graph
+        with graph.inserting_before(self._place(index, inputs)):
+            node = _create_node(graph, self.node, _to_nodes(index, call.args), _to_nodes(index, call.kwargs))
+        node.meta = dict(self.node.meta)
+        index.added(node)
+
+    def _place(self, index: GraphIndex, inputs: list[Node]) -> Node:
+        if self.before in index.nodes:
+            return index.nodes[self.before]
+        # what stood behind it is gone: any place behind its inputs is right
+        after: Node = max(inputs) if inputs else next(iter(index.gm.graph.nodes))
+        return after.next
+
+
+@dataclass(frozen=True)
+class EraseNode:
+    node: NodeRecord
+    before: str
+
+    def inverse(self) -> InsertNode:
+        return InsertNode(self.node, self.before)
+
+    def apply(self, index: GraphIndex) -> None:
+        node = index.nodes.get(self.node.name)
+        if node is None:
+            return  # dead-code elimination was faster
+        if node.users:
+            raise RewriteError(
+                f"{node} cannot be taken out of the graph: {_names(node.users)} came to use it since; "
+                "reverse what added that first"
+            )
+        if Call.of(node) != self.node.call:
+            raise RewriteError(f"{node} was changed by something else since; reverse that first")
+        index.removing(node)
+        index.gm.graph.erase_node(node)
+        index.gm.graph._graph_namespace._used_names.discard(self.node.name)
+
+
+@dataclass(frozen=True)
+class SetCall:
+    """Let a node call something else, or with other arguments, in its place and under its name."""
+
+    node: str
+    old: Call
+    new: Call
+
+    def inverse(self) -> SetCall:
+        return SetCall(self.node, self.new, self.old)
+
+    def apply(self, index: GraphIndex) -> None:
+        node = index.nodes.get(self.node)
+        if node is None:
+            return
+        if Call.of(node) != self.old:
+            raise RewriteError(f"{node} was changed by something else since; reverse that first")
+        for other in self.new.inputs:
+            _node(index, other, f"{node} cannot be changed back: it reads")
+        index.changing(node)
+        if node.op != self.new.op:
+            node.op = self.new.op
+        if node.target is not self.new.target:
+            node.target = self.new.target
+        node.args = _to_nodes(index, self.new.args)
+        node.kwargs = _to_nodes(index, self.new.kwargs)
+        index.changed(node)
+
+
+@dataclass(frozen=True)
+class ReplaceInput:
+    """Let `user` read `new` wherever it reads `old`. It must not read `new` beforehand."""
+
+    user: str
+    old: str
+    new: str
+
+    def inverse(self) -> ReplaceInput:
+        return ReplaceInput(self.user, self.new, self.old)
+
+    def apply(self, index: GraphIndex) -> None:
+        user, old = index.nodes.get(self.user), index.nodes.get(self.old)
+        if user is not None and old is not None and user in old.users:
+            new = _node(index, self.new, f"{user} cannot be changed back: it reads")
+            user.replace_input_with(old, new)
+            index.touched()
+
+
+@dataclass(frozen=True)
+class SetMeta:
+    """Set one entry of a node's metadata; None stands for no entry."""
+
+    node: str
+    key: str
+    old: Any
+    new: Any
+
+    def inverse(self) -> SetMeta:
+        return SetMeta(self.node, self.key, self.new, self.old)
+
+    def apply(self, index: GraphIndex) -> None:
+        node = index.nodes.get(self.node)
+        if node is not None and self.new is None:
+            node.meta.pop(self.key, None)
+        elif node is not None:
+            node.meta[self.key] = self.new
+
+
+@dataclass(frozen=True, eq=False)  # equality would compare modules
+class SetModule:
+    """Put `new` where `old` is registered, at a dotted path; None stands for nothing there.
+
+    `order` are the names in the parent before the run of edits that this one belongs to: the order of
+    ``_modules`` is the order of the ``state_dict``, so it comes back with the modules.
+    """
+
+    path: str
+    old: nn.Module | None = field(repr=False)
+    new: nn.Module | None = field(repr=False)
+    order: tuple[str, ...] = field(repr=False)
+
+    def inverse(self) -> SetModule:
+        return SetModule(self.path, self.new, self.old, self.order)
+
+    @property
+    def parent(self) -> str:
+        return self.path.rpartition(".")[0]
+
+    def apply(self, index: GraphIndex) -> None:
+        parent, name = index.module_at(self.parent), self.path.rpartition(".")[2]
+        if parent is None:
+            raise RewriteError(f"{self.path} cannot be changed: there is no module {self.parent!r} any more")
+        current = parent._modules.get(name)
+        if current is not self.old and not (current is None and self.new is not None):
+            raise RewriteError(f"the module {self.path} was replaced by something else since; reverse that first")
+        if self.new is None:
+            parent._modules.pop(name, None)
+        else:
+            parent._modules[name] = self.new
+        index.module_changed(self.path, self.old, self.new)
+
+
+Edit = InsertNode | EraseNode | SetCall | ReplaceInput | SetMeta | SetModule
+
+
+@dataclass(frozen=True, eq=False)  # equality would compare modules
+class Patch:
+    """The edits of one site. Their inverses in reverse order undo it."""
+
+    edits: tuple[Edit, ...]
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """The nodes that the patch made."""
+        return tuple(edit.node.name for edit in self.edits if isinstance(edit, InsertNode))
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """The nodes that the patch took out."""
+        return tuple(edit.node.name for edit in self.edits if isinstance(edit, EraseNode))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The nodes that stayed, but call something else or another module now."""
+        marked = (edit.node for edit in self.edits if isinstance(edit, SetMeta) and edit.key == MARKS)
+        return tuple(dict.fromkeys(name for name in marked if name not in self.created))
+
+    @property
+    def kept(self) -> tuple[nn.Module, ...]:
+        """The modules that are kept for the way back."""
+        return tuple(e.old for e in self.edits if isinstance(e, SetModule) and e.old is not None)
+
+
+MARKS = "transformations"
+"""Key of ``node.meta``: the signatures of the transformations that made or changed the node."""
+
+
+def run(index: GraphIndex, edits: Iterable[Edit]) -> None:
+    """Apply `edits` one after the other; if one fails, take all of them back.
+
+    Raises:
+        RewriteError: the graph is not as the edits knew it. It is left as it was.
+    """
+    before: dict[str, tuple[str, ...]] = {}
+    after: dict[str, tuple[str, ...]] = {}
+    done: list[Edit] = []
+    try:
+        for edit in edits:
+            if isinstance(edit, SetModule):
+                parent = index.module_at(edit.parent)
+                before.setdefault(edit.parent, tuple(parent._modules) if parent is not None else ())
+                after[edit.parent] = edit.order
+            edit.apply(index)
+            done.append(edit)
+    except RewriteError:
+        for edit in reversed(done):
+            edit.inverse().apply(index)
+        _reorder(index, before)
+        raise
+    _reorder(index, after)
+
+
+def undo(index: GraphIndex, patches: list[Patch]) -> None:
+    """Undo `patches`, the last one first; if one of them cannot be undone, undo none."""
+    run(index, (edit.inverse() for patch in reversed(patches) for edit in reversed(patch.edits)))
+
+
+def _reorder(index: GraphIndex, orders: dict[str, tuple[str, ...]]) -> None:
+    for path, order in orders.items():
+        parent = index.module_at(path)
+        if parent is not None:
+            place = {name: i for i, name in enumerate(order)}
+            children = sorted(parent._modules.items(), key=lambda item: place.get(item[0], len(place)))
+            parent._modules.clear()
+            parent._modules.update(children)
+
+
+def _create_node(graph: Graph, record: NodeRecord, args: Any, kwargs: Any) -> Node:
+    names = graph._graph_namespace
+    names._used_names.discard(record.name)  # fx holds on to the names of erased nodes
+    base = re.sub(r"_\d+$", "", record.name)
+    count = names._base_count.get(base)
+    node = graph.create_node(record.call.op, record.call.target, args, kwargs, record.name, record.type)
+    if count is None:  # later automatic names must not depend on what was done and undone
+        names._base_count.pop(base, None)
+    else:
+        names._base_count[base] = count
+    if node.name != record.name:
+        node.name = record.name
+        names._used_names.add(record.name)
+    return node
+
+
+def can_be_pickled(value: Any) -> bool:
+    try:
+        pickle.dumps(value)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False  # a class or function without a name that leads to it
+    return True
+
+
+def _node(index: GraphIndex, name: str, why: str) -> Node:
+    node = index.nodes.get(name)
+    if node is None:
+        raise RewriteError(f"{why} {name}, which is no longer in the graph; reverse what removed it first")
+    return node
+
+
+def _names(nodes: Iterable[Node]) -> str:
+    return ", ".join(node.name for node in nodes)
+
+
+def _to_refs(value: Any) -> Any:
+    return map_arg(value, lambda node: Ref(node.name))  # type: ignore[arg-type,return-value]
+
+
+def _to_nodes(index: GraphIndex, value: Any) -> Any:
+    if isinstance(value, Ref):
+        return index.nodes[value.name]
+    if isinstance(value, slice):
+        return slice(*(_to_nodes(index, part) for part in (value.start, value.stop, value.step)))
+    if isinstance(value, tuple):
+        items = [_to_nodes(index, item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [_to_nodes(index, item) for item in value]
+    if isinstance(value, dict):
+        return {key: _to_nodes(index, item) for key, item in value.items()}
+    return value
+
+
+def _walk(value: Any, found: dict[str, None]) -> None:
+    if isinstance(value, Ref):
+        found.setdefault(value.name)
+    elif isinstance(value, slice):
+        _walk((value.start, value.stop, value.step), found)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            _walk(item, found)
+    elif isinstance(value, dict):
+        _walk(list(value.values()), found)

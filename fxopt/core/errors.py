@@ -1,0 +1,17 @@
+"""Every error that fxopt raises on purpose, under one base class."""
+
+
+class FxoptError(Exception):
+    """Says what is wrong, where (a node, a line, an input), why, and what to do about it."""
+
+
+class RewriteError(FxoptError, RuntimeError):
+    """A graph could not be rewritten or brought back; it is as it was before the call."""
+
+
+class ModelError(FxoptError, ValueError):
+    """A model source (a name of the zoo, a folder, its sizes) cannot be used."""
+
+
+class FxoptWarning(UserWarning):
+    """Something was asked for that had no effect, or only a part of it."""

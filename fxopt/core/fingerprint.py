@@ -1,0 +1,111 @@
+"""Is this graph module the same, to the last bit?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from fxopt.core.graph import target_name
+from fxopt.core.ledger import CHILD
+from fxopt.core.transformation import has_default_repr
+
+
+class Fingerprint:
+    """Digests of graph modules, with those of tensors remembered while they are unchanged.
+
+    A tensor's digest is remembered by identity and version, which every in-place operation raises, so only tensors
+    that are new or were written to are read again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[torch.Tensor, int, str]] = {}
+
+    def of(self, gm: GraphModule) -> str:
+        """A digest of all that a reverse has to bring back.
+
+        That is: node names, order, ops, targets, arguments, types and metadata; generated code; module tree and its
+        order; and of each parameter and buffer its name, bytes, shape, strides, dtype, device, ``requires_grad`` and
+        ties.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for line in self._lines(gm):
+            digest.update(line.encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _lines(self, gm: GraphModule) -> Iterator[str]:
+        for node in gm.graph.nodes:
+            yield describe(node)
+        yield gm.code
+        seen: dict[int, str] = {}
+        for path, module in gm.named_modules(remove_duplicate=False):
+            if path == CHILD:
+                continue
+            kind = f"{type(module).__module__}.{type(module).__qualname__}"
+            yield f"{path} {kind} {module.training} {module.extra_repr()}"
+            for role, table in (("parameter", module._parameters), ("buffer", module._buffers)):
+                for name, tensor in table.items():
+                    full = f"{path}.{name}"
+                    if tensor is None:
+                        yield f"{role} {full} None"
+                        continue
+                    first = seen.setdefault(id(tensor), full)
+                    yield f"{role} {full} {self._tensor(tensor) if first == full else f'is {first}'}"
+
+    def _tensor(self, tensor: torch.Tensor) -> str:
+        version = -1 if tensor.is_inference() else tensor._version
+        known = self._known.get(id(tensor))
+        if known is not None and known[0] is tensor and known[1] == version >= 0:
+            content = known[2]
+        else:
+            content = _content(tensor)
+            self._known[id(tensor)] = (tensor, version, content)
+        layout = f"{tuple(tensor.shape)} {tensor.stride() if tensor.layout == torch.strided else tensor.layout}"
+        return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
+
+
+def fingerprint(gm: GraphModule) -> str:
+    """A digest of all that a reverse has to bring back; see `Fingerprint.of`."""
+    return Fingerprint().of(gm)
+
+
+def describe(node: Node) -> str:
+    """A node as text: everything about it, the same in every process."""
+    meta = {str(key): value for key, value in node.meta.items()}
+    return (
+        f"{node.name} {node.op} {target_name(node)} {_text(node.args)} {_text(node.kwargs)} {node.type} "
+        f"{ {key: _text(meta[key]) for key in sorted(meta)} }"
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Node):
+        return f"%{value.name}"
+    if isinstance(value, torch.Tensor):
+        return f"Tensor({tuple(value.shape)},{value.dtype})"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__.removeprefix('immutable_')}({','.join(map(_text, value))})"
+    if isinstance(value, dict):
+        return f"dict({','.join(f'{_text(key)}:{_text(item)}' for key, item in value.items())})"
+    if isinstance(value, slice):
+        return f"slice({_text(value.start)},{_text(value.stop)},{_text(value.step)})"
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, nn.Module) or has_default_repr(value):
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    return f"{type(value).__name__}({value!r})"
+
+
+def _content(tensor: torch.Tensor) -> str:
+    if tensor.is_meta:
+        return "meta"
+    data = tensor.detach().cpu()
+    if data.layout != torch.strided:
+        data = data.to_dense()
+    flat = data.contiguous().flatten()
+    return hashlib.blake2b(flat.view(torch.uint8).numpy().data, digest_size=16).hexdigest()

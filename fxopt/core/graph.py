@@ -1,0 +1,189 @@
+"""Questions asked of a graph and its nodes. Nothing here changes one.
+
+What capture knows of a node lies in ``node.meta`` under these keys:
+
+- ``"tensor_info"``: a `TensorInfo`, or tuples, lists and dicts of them, for what the node returns;
+- ``"nn_module_stack"``: as in torch, ``{key: (dotted path, class or class name)}``, outermost first;
+- ``"source"``: the `SourceLine` of the user's model that made the call.
+
+Graphs from other tracers carry ``"val"``, ``"tensor_meta"`` or ``"stack_trace"`` instead, which are
+read as well.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """What is known of a tensor without running the graph.
+
+    A size in ``shape`` is an int, or the readable name of a free size: ``"batch"``, ``"12*batch"``.
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: torch.dtype
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 - a device is immutable
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorInfo:
+        shape = tuple(size if type(size) is int else str(size) for size in tensor.shape)
+        return cls(shape, tensor.dtype, tensor.device)
+
+    def __str__(self) -> str:
+        sizes = " x ".join(map(str, self.shape)) or "scalar"
+        return f"{str(self.dtype).removeprefix('torch.')} {sizes}"
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of the user's model."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def text(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+
+def info_of(node: Node) -> TensorInfo | None:
+    """The shape and dtype of the one tensor that `node` returns, where they are known."""
+    known = node.meta.get("tensor_info")
+    if known is None:
+        known = node.meta.get("val", node.meta.get("example_value"))
+    if known is None:
+        known = node.meta.get("tensor_meta")
+        if known is not None and hasattr(known, "shape") and hasattr(known, "dtype"):
+            return TensorInfo(tuple(known.shape), known.dtype)
+    if isinstance(known, torch.Tensor):
+        return TensorInfo.of(known)
+    return known if isinstance(known, TensorInfo) else None
+
+
+_TENSOR_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.LayerNorm,
+                   nn.Embedding, nn.Dropout, nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.Softmax)  # fmt: skip
+_NOT_TENSOR_METHODS = {"size", "stride", "dim", "item", "tolist", "numel", "ndimension", "split", "chunk",
+                       "unbind", "is_contiguous", "get_device", "numpy", "max", "min", "sort", "topk"}  # fmt: skip
+_NOT_TENSOR_FUNCTIONS = {"split", "chunk", "unbind", "max", "min", "sort", "topk", "numel", "meshgrid",
+                         "is_tensor", "var_mean", "std_mean"}  # fmt: skip
+
+
+def is_tensor(node: Node, _depth: int = 0) -> bool:
+    """Whether `node` is known to return one tensor: by its metadata, or by what it calls.
+
+    False means "not proven", not "proven otherwise".
+    """
+    if info_of(node) is not None:
+        return True
+    if any(key in node.meta for key in ("tensor_info", "val", "example_value")):
+        return False
+    owner = node.graph.owning_module
+    if node.op == "placeholder":
+        return node.type in (torch.Tensor, "torch.Tensor", "Tensor")  # text under `from __future__ import annotations`
+    if node.op == "get_attr":
+        return owner is not None and isinstance(attribute_of(owner, str(node.target)), torch.Tensor)
+    if node.op == "call_module":
+        return isinstance(module_of(node), _TENSOR_MODULES)
+    if node.op == "call_method":
+        return node.target not in _NOT_TENSOR_METHODS and is_tensor_operand(node, _depth)
+    if node.op != "call_function":
+        return False
+    module, name = getattr(node.target, "__module__", None) or "", getattr(node.target, "__name__", "")
+    if module == "_operator":
+        return (name != "getitem" and is_tensor_operand(node, _depth)) or (
+            name == "getitem" and isinstance(node.args[0], Node) and _depth < 50
+            and is_tensor(node.args[0], _depth + 1)
+        )  # fmt: skip
+    from_torch = module.startswith("torch") or "torch" in type(node.target).__module__
+    return from_torch and name not in _NOT_TENSOR_FUNCTIONS and is_tensor_operand(node, _depth)
+
+
+def is_tensor_operand(node: Node, _depth: int = 0) -> bool:
+    """Whether any input of `node` is known to be a tensor."""
+    return _depth < 50 and any(is_tensor(other, _depth + 1) for other in node.all_input_nodes)
+
+
+def attribute_of(root: nn.Module, path: str) -> Any:
+    """What lies at the dotted `path` under `root`; None where nothing does."""
+    value: Any = root
+    for name in path.split("."):
+        value = getattr(value, name, None)
+        if value is None:
+            return None
+    return value
+
+
+def module_of(node: Node) -> nn.Module | None:
+    """The submodule that `node` calls, if it calls one."""
+    owner = node.graph.owning_module
+    if node.op != "call_module" or owner is None:
+        return None
+    return owner.get_submodule(str(node.target))
+
+
+def module_stack_of(node: Node) -> tuple[tuple[str, str], ...]:
+    """The modules that were running when `node` was recorded: (dotted path, class name), outermost first.
+
+    The root module, whose path is empty, is left out. A ``call_module`` node lies in the module that
+    makes the call.
+    """
+    stack = []
+    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+        path = re.sub(r"^L\['self'\]\.?|^L__self___?", "", path)
+        name = kind.__name__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
+        if path and not (node.op == "call_module" and path == node.target):
+            stack.append((path, name))
+    if not stack and node.op in ("call_module", "get_attr") and "." in str(node.target):
+        parts = str(node.target).split(".")[:-1]
+        stack = [(".".join(parts[: depth + 1]), "") for depth in range(len(parts))]
+    return tuple(stack)
+
+
+def source_of(node: Node) -> SourceLine | None:
+    """The line of the user's model that made `node`, where it is known."""
+    source = node.meta.get("source")
+    if isinstance(source, SourceLine):
+        return source
+    trace = re.findall(r'File "(.*?)", line (\d+), in (.*)', node.meta.get("stack_trace") or "")
+    return SourceLine(trace[-1][0], int(trace[-1][1]), trace[-1][2]) if trace else None
+
+
+def target_name(node: Node) -> str:
+    """What `node` calls, in words: ``torch.matmul``, ``.view``, ``encoder.layer.0.dense``."""
+    if node.op == "call_method":
+        return f".{node.target}"
+    if node.op != "call_function":
+        return str(node.target)
+    name = getattr(node.target, "__name__", None) or str(node.target)
+    module = getattr(node.target, "__module__", None) or ""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target)
+    module = {"_operator": "operator", "torch._C._nn": "F", "torch.nn.functional": "F"}.get(module, module)
+    if module.startswith("torch._C") or (not module and hasattr(torch, name)):
+        module = "torch"
+    return f"{module}.{name}" if module and module != "builtins" else name
+
+
+def inputs_of(node: Node) -> list[Node]:
+    """The nodes that `node` reads, each once, in the order of its arguments."""
+    found: dict[Node, None] = {}
+    map_arg((node.args, node.kwargs), lambda other: found.setdefault(other))
+    return list(found)
+
+
+def nodes_by_name(gm: GraphModule) -> dict[str, Node]:
+    return {node.name: node for node in gm.graph.nodes}

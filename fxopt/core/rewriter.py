@@ -1,0 +1,246 @@
+"""The only code that changes a graph. Everything it does is recorded."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+import keyword
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fxopt.core.edit import (
+    MARKS,
+    Call,
+    Edit,
+    EraseNode,
+    InsertNode,
+    NodeRecord,
+    Patch,
+    Ref,
+    ReplaceInput,
+    SetCall,
+    SetMeta,
+    SetModule,
+)
+from fxopt.core.graph import TensorInfo
+from fxopt.core.index import GraphIndex
+
+ORIGIN = "origin"
+"""Key of ``node.meta``: the `Origin` of a node that a pass made."""
+
+MADE_BY = "_fxopt_made_by"
+"""Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which pass made a node, at which site, out of which nodes."""
+
+    pass_name: str
+    site: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the rewriters of one run of a pass share."""
+
+    orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the children of modules before the run."""
+    memo: dict[Any, Any] = field(default_factory=dict)
+    """For the pass to remember what it made, for use at its next sites."""
+
+
+class Rewriter:
+    """Changes the graph of `index` around one anchor node, and remembers every change.
+
+    Args:
+        index: of the graph module to change; kept true.
+        anchor: the node of the site. New nodes go just before it unless said otherwise.
+        pass_name, signature: of the pass, for the marks and origins of what it makes.
+        run: shared by the rewriters of one run of a pass.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        anchor: Node,
+        pass_name: str,
+        signature: str,
+        run: Run,
+    ) -> None:
+        self.index = index
+        self.anchor = anchor
+        self.edits: list[Edit] = []
+        self._site = anchor.name
+        self._pass_name = pass_name
+        self._signature = signature
+        self._orders = run.orders
+        self.memo = run.memo
+
+    def patch(self) -> Patch:
+        """What was done, with the anchor marked if it is still there: it is not to be matched again."""
+        anchor = self.index.nodes.get(self._site)
+        if anchor is not None:
+            self._mark(anchor)
+        return Patch(tuple(self.edits))
+
+    # ---- nodes
+
+    def call_function(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None = None,
+        **where: Any,
+    ) -> Node:
+        """Insert a call of `function`; see `insert` for the rest."""
+        name = where.pop("name", None) or getattr(function, "__name__", "call")
+        return self.insert("call_function", function, args, kwargs, name=name, **where)
+
+    def call_module(self, path: str, args: tuple[Any, ...], **where: Any) -> Node:
+        """Insert a call of the module at the dotted `path`; see `insert` for the rest."""
+        name = where.pop("name", None) or path.rpartition(".")[2]
+        return self.insert("call_module", path, args, None, name=name, **where)
+
+    def insert(
+        self,
+        op: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any] | None,
+        *,
+        name: str,
+        before: Node | None = None,
+        info: TensorInfo | None = None,
+        made_from: tuple[Node, ...] = (),
+    ) -> Node:
+        """Insert a node.
+
+        Args:
+            name: a wish; where it is taken, a number is added.
+            before: the node to stand in front of; the anchor if not given.
+            info: shape and dtype of the result, for the passes and pictures that come after.
+            made_from: the nodes whose work it does; where it was made and by which line of the model is theirs.
+        """
+        like = made_from[0] if made_from else self.anchor
+        inherited = ("nn_module_stack", "source", "stack_trace")
+        meta: dict[str, Any] = {key: like.meta[key] for key in inherited if key in like.meta}
+        if info is not None:
+            meta["tensor_info"] = info
+        meta[ORIGIN] = Origin(self._pass_name, self._site, tuple(node.name for node in made_from))
+        meta[MARKS] = (self._signature,)
+        call = Call(op, target, *_refs(args, kwargs or {}))
+        record = NodeRecord(self._free_name(name), call, meta=meta)
+        self._do(InsertNode(record, before=(before or self.anchor).name))
+        return self.index.nodes[record.name]
+
+    def set_call(self, node: Node, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Let `node` call something else in its place, under its name, for the same users."""
+        self._do(SetCall(node.name, Call.of(node), Call(op, target, *_refs(args, kwargs))))
+        self._mark(node)
+
+    def replace(self, old: Node, new: Node) -> None:
+        """Let every user of `old` read `new`, then erase `old` and the module that only it called."""
+        for user in list(old.users):
+            if new in user.all_input_nodes:
+                before = Call.of(user)
+                after = Call(user.op, user.target, *_refs(user.args, user.kwargs, {old: new}))
+                self._do(SetCall(user.name, before, after))
+            else:
+                self._do(ReplaceInput(user.name, old.name, new.name))
+        self.erase(old)
+
+    def erase(self, node: Node) -> None:
+        """Erase a node without users, and the module that only it called."""
+        module = self.index.module_of(node)
+        self._do(EraseNode(NodeRecord.of(node), before=node.next.name))
+        if module is not None:
+            self.remove_unused_module(str(node.target))
+
+    # ---- modules
+
+    def set_module(self, path: str, module: nn.Module, *, called_by: Node | None = None) -> None:
+        """Register `module` at the dotted `path`, in place of what is there.
+
+        `called_by` is the node that calls it: its work has changed, so it is marked.
+        """
+        module.__dict__[MADE_BY] = self._signature
+        self._set_module(path, module)
+        if called_by is not None:
+            self._mark(called_by)
+
+    def remove_unused_module(self, path: str) -> None:
+        """Take the module at the dotted `path` out, unless a node still calls or reads it or something in it."""
+        module = self.index.module_at(path)
+        if module is None or self.index.reads_of(path):
+            return
+        inner = [child for child in module.modules() if self.index.calls_of(child)]
+        if not inner:
+            self._set_module(path, None)
+
+    def free_path(self, path: str) -> str:
+        """`path`, with a number added where something is registered there."""
+        parent = self.index.module_at(path.rpartition(".")[0])
+        free, number = path, 0
+        while parent is not None and hasattr(parent, free.rpartition(".")[2]):
+            number += 1
+            free = f"{path}_{number}"
+        return free
+
+    def _set_module(self, path: str, module: nn.Module | None) -> None:
+        parent = path.rpartition(".")[0]
+        if parent not in self._orders:
+            owner = self.index.module_at(parent)
+            self._orders[parent] = tuple(owner._modules) if owner is not None else ()
+        self._do(SetModule(path, self.index.module_at(path), module, self._orders[parent]))
+
+    # ----
+
+    def _mark(self, node: Node) -> None:
+        marks = node.meta.get(MARKS)
+        if self._signature not in (marks or ()):
+            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self._signature)))
+
+    def _do(self, edit: Edit) -> None:
+        edit.apply(self.index)
+        self.edits.append(edit)
+
+    def _free_name(self, wish: str) -> str:
+        name = re.sub(r"\W", "_", wish, flags=re.ASCII) or "node"
+        if name[0].isdigit() or keyword.iskeyword(name) or hasattr(builtins, name):
+            name = f"_{name}"
+        free, number = name, 0
+        while free in self.index.nodes:
+            number += 1
+            free = f"{name}_{number}"
+        return free
+
+
+def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
+    """A copy of `module` that shares everything with it except the parameters named here.
+
+    Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
+    original module is left as it is.
+    """
+    new = copy.copy(module)
+    for table in ("_parameters", "_buffers", "_modules"):
+        new.__dict__[table] = dict(module.__dict__[table])
+    for name, tensor in tensors.items():
+        if tensor is None or isinstance(tensor, nn.Parameter):
+            new._parameters[name] = tensor
+        else:
+            new._parameters[name] = nn.Parameter(tensor, requires_grad=tensor.requires_grad)
+    return new
+
+
+def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple[Any, Any]:
+    found = swap or {}
+    return map_arg((args, kwargs), lambda node: Ref(found.get(node, node).name))  # type: ignore[arg-type,return-value]
