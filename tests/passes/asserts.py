@@ -1,0 +1,59 @@
+"""Assertions that read as the claims the passes make."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+import fxopt
+from fxopt import Pass
+from tests.examples import outputs
+
+
+class Net(nn.Module):
+    """A module made of named children and a forward function that gets them: `Net(lambda m, x: m.a(x), a=...)`."""
+
+    def __init__(self, forward: Callable[..., Any], **children: nn.Module) -> None:
+        super().__init__()
+        for name, child in children.items():
+            self.add_module(name, child)
+        self._forward = forward
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self._forward(self, x)
+
+
+def captured(forward: Callable[..., Any], x: torch.Tensor, **children: nn.Module) -> GraphModule:
+    return fxopt.capture(Net(forward, **children).eval(), (x,))
+
+
+def reasons(pass_: Pass[Any], gm: GraphModule) -> list[str]:
+    """Why the pass left each site alone; it must have left all of them alone."""
+    scan = pass_.scan(gm)
+    assert scan.matches == ()
+    return [f"{miss.reason} | {miss.remedy}" for miss in scan.misses]
+
+
+def assert_left_alone(pass_: Pass[Any], gm: GraphModule, *parts: str) -> None:
+    """The pass matches nowhere, changes nothing, and one of its reasons holds all `parts`."""
+    found = reasons(pass_, gm)
+    assert any(all(part in reason for part in parts) for reason in found), found
+    before = fxopt.fingerprint(gm)
+    pass_(gm)
+    assert fxopt.fingerprint(gm) == before
+
+
+def assert_close_and_reversible(pass_: Pass[Any], gm: GraphModule, x: torch.Tensor, sites: int = 1) -> None:
+    """The pass rewrites `sites` sites, keeps the numbers to rounding, and reverses to the bit."""
+    before, old = fxopt.fingerprint(gm), outputs(gm, (x,))
+    assert len(pass_.scan(gm).matches) == sites
+    pass_(gm)
+    eps = torch.finfo(x.dtype).eps
+    for a, b in zip(old, outputs(gm, (x,)), strict=True):
+        torch.testing.assert_close(b, a, rtol=64 * eps, atol=64 * eps * max(1.0, float(a.abs().max())))
+    pass_(gm, reverse=True)
+    assert fxopt.fingerprint(gm) == before
+    for a, b in zip(old, outputs(gm, (x,)), strict=True):
+        assert torch.equal(a, b)

@@ -1,0 +1,267 @@
+"""The laws that every registered pass obeys, on every example model."""
+
+import copy
+import io
+import pickle
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+import fxopt
+from fxopt import ALL_PASSES, Exactness, Pass, RewriteError, Workbench, fingerprint
+from fxopt.core import Ledger, Rewriter
+from tests.examples import EXAMPLES, Example, outputs
+
+PASSES = [kind() for kind in ALL_PASSES]
+every_pass = pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+
+EPS = torch.finfo(torch.float32).eps
+
+
+def assert_as_exact(example: Example, before: GraphModule, after: GraphModule, claims: list[Exactness]) -> None:
+    for seed in (1, 2, 3):
+        x = example.inputs(seed)
+        old, new = outputs(before, x), outputs(after, x)
+        exact = outputs(copy.deepcopy(example.model()).double(), tuple(t.double() for t in x))
+        for a, b, reference in zip(old, new, exact, strict=True):
+            assert a.shape == b.shape
+            assert a.dtype == b.dtype
+            if set(claims) <= {Exactness.BITWISE}:
+                assert torch.equal(a, b)
+            old_error = (a.double() - reference).abs().max()
+            new_error = (b.double() - reference).abs().max()
+            assert new_error <= 4 * old_error + 32 * EPS * reference.abs().max().clamp(min=1)
+
+
+@every_pass
+@every_example
+def test_outputs_are_as_exact_as_declared(pass_: Pass[Any], example: Example) -> None:
+    before, after = example.graph(), example.graph()
+    scan = pass_.scan(after)
+    pass_(after)
+    claims = [entry.exactness for entry in Ledger.entries_of(after)]
+    assert set(map(pass_.exactness, scan.matches)) <= set(claims)
+    assert_as_exact(example, before, after, claims)
+
+
+@every_pass
+@every_example
+def test_scan_changes_nothing_and_says_what_apply_does(pass_: Pass[Any], example: Example) -> None:
+    gm = example.graph()
+    before = fingerprint(gm)
+    sites = [match.site for match in pass_.scan(gm).matches]
+    assert fingerprint(gm) == before
+    pass_(gm)
+    done = [entry.site for entry in Ledger.entries_of(gm)]
+    assert done[: len(sites)] == sites
+    # what comes on top is what one site made possible at another: the second batch norm of a chain
+    assert (done[len(sites) :] == []) or example.name == "chain"
+
+
+@every_pass
+@every_example
+def test_reverse_restores_everything_to_the_bit(pass_: Pass[Any], example: Example) -> None:
+    model = example.model()
+    gm = fxopt.capture(model, example.inputs())
+    before, keys, code = fingerprint(gm), list(gm.state_dict()), gm.code
+    tensors = {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()}
+    pass_(gm)
+    had_sites = bool(Ledger.entries_of(gm))
+    restored = reverse(type(pass_)(), gm, warns=not had_sites)
+    assert restored is gm
+    assert fingerprint(gm) == before
+    assert list(gm.state_dict()) == keys
+    assert gm.code == code
+    assert {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()} == tensors
+
+
+def reverse(pass_: Pass[Any], gm: GraphModule, warns: bool = False) -> GraphModule:
+    if not warns:
+        return pass_(gm, reverse=True)
+    with pytest.warns(fxopt.FxoptWarning, match="nothing was reversed"):
+        return pass_(gm, reverse=True)
+
+
+@every_pass
+@every_example
+def test_a_second_run_finds_nothing(pass_: Pass[Any], example: Example) -> None:
+    gm = example.graph()
+    pass_(gm)
+    once = fingerprint(gm)
+    assert pass_.scan(gm).matches == ()
+    pass_(gm)
+    assert fingerprint(gm) == once
+
+
+@every_example
+def test_the_users_model_is_never_touched(example: Example) -> None:
+    model = example.model()
+    before = copy.deepcopy(model)
+    parts = {name: id(module) for name, module in model.named_modules(remove_duplicate=False)}
+    tensors = {name: (id(t), t._version) for name, t in model.state_dict(keep_vars=True).items()}
+    gm = fxopt.capture(model, example.inputs())
+    for pass_ in PASSES:
+        pass_(gm)
+    gm(*example.inputs())
+    for pass_ in reversed(PASSES):
+        pass_.undo(gm)
+    assert {name: id(module) for name, module in model.named_modules(remove_duplicate=False)} == parts
+    assert {name: (id(t), t._version) for name, t in model.state_dict(keep_vars=True).items()} == tensors
+    for a, b in zip(outputs(before, example.inputs()), outputs(model, example.inputs()), strict=True):
+        assert torch.equal(a, b)
+
+
+@every_example
+def test_any_order_of_switching_gives_the_graph_of_what_is_on(example: Example) -> None:
+    gm = example.graph()
+    draw = random.Random(0)
+    walked = Workbench(gm)
+    for _ in range(25):
+        pass_ = draw.choice(walked.passes)
+        sites = [site.site for site in walked.state_of(pass_).sites]
+        site = draw.choice([None, *sites])
+        act = draw.choice([walked.turn_on, walked.turn_off])
+        act(pass_, site)
+        if draw.random() < 0.3:
+            draw.choice([walked.undo, walked.redo])()
+        built = Workbench(gm)
+        built._go(walked.choices)
+        assert fingerprint(walked.current) == fingerprint(built.current)
+        assert [state.error for state in walked.states] == [""] * len(PASSES)
+    walked.reverse_all()
+    assert walked.is_restored
+    assert walked.fingerprint == fingerprint(gm)
+
+
+@every_example
+def test_all_passes_together_keep_the_numbers_and_reverse_in_any_order(example: Example) -> None:
+    gm, before = example.graph(), example.graph()
+    start = fingerprint(gm)
+    draw = random.Random(1)
+    for _ in range(6):
+        order = draw.sample(PASSES, len(PASSES))
+        for pass_ in order:
+            pass_(gm)
+        assert_as_exact(example, before, gm, [Exactness.ROUNDING])
+        with warnings.catch_warnings():
+            # a site that rested on what is reversed is undone with it, which is said in a warning
+            warnings.filterwarnings("ignore", ".* rested on ", fxopt.FxoptWarning)
+            for pass_ in draw.sample(PASSES, len(PASSES)):
+                pass_.undo(gm)
+        gm.recompile()
+        assert fingerprint(gm) == start
+
+
+@every_pass
+@every_example
+def test_a_failure_in_a_pass_leaves_the_graph_as_it_was(
+    pass_: Pass[Any], example: Example, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gm = example.graph()
+    before = fingerprint(gm)
+    rewrite, calls = type(pass_).rewrite, 0
+
+    def fail_at_last(self: Pass[Any], match: Any, rewriter: Rewriter) -> None:
+        nonlocal calls
+        rewrite(self, match, rewriter)
+        calls += 1
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(type(pass_), "rewrite", fail_at_last)
+    if not pass_.scan(gm).matches:
+        pass_(gm)
+        assert calls == 0
+    else:
+        with pytest.raises(RewriteError, match=f"{pass_.name} failed at .*on purpose"):
+            pass_(gm)
+    assert fingerprint(gm) == before
+
+
+def save_and_load(gm: GraphModule) -> GraphModule:
+    file = io.BytesIO()
+    torch.save(gm, file)
+    file.seek(0)
+    loaded: GraphModule = torch.load(file, weights_only=False)
+    return loaded
+
+
+@pytest.mark.parametrize(
+    "travel",
+    [copy.deepcopy, lambda gm: pickle.loads(pickle.dumps(gm)), save_and_load],
+    ids=["deepcopy", "pickle", "torch.save"],
+)
+@every_pass
+@every_example
+def test_the_way_back_survives_copies_and_files(pass_: Pass[Any], example: Example, travel: Any) -> None:
+    if example.name == "in place" and travel is not copy.deepcopy:
+        pytest.skip("torch cannot trace such a graph again: an in-place operation whose result is unused is lost")
+    gm = torch.fx.symbolic_trace(example.model()) if travel is not copy.deepcopy else example.graph()
+    pristine = travel(gm)
+    before = {name: t.numpy().tobytes() for name, t in gm.state_dict().items()}
+    pass_(gm)
+    gone = travel(gm)
+    if Ledger.entries_of(gm):
+        pass_(gone, reverse=True)
+    assert list(gone.state_dict()) == list(pristine.state_dict())
+    assert {name: t.numpy().tobytes() for name, t in gone.state_dict().items()} == before
+    assert [node.name for node in gone.graph.nodes] == [node.name for node in pristine.graph.nodes]
+    assert gone.code == pristine.code
+
+
+@every_pass
+@every_example
+def test_there_are_no_hidden_effects(pass_: Pass[Any], example: Example) -> None:
+    gm = example.graph()
+
+    def world() -> tuple[Any, ...]:
+        return (
+            torch.get_rng_state().tolist(),
+            random.getstate(),
+            torch.get_default_dtype(),
+            torch.get_num_threads(),
+            torch.is_grad_enabled(),
+        )
+
+    before = world()
+    pass_.scan(gm)
+    pass_(gm)
+    pass_.undo(gm)
+    assert world() == before
+
+
+@every_pass
+def test_it_is_documented_and_tested(pass_: Pass[Any]) -> None:
+    file = type(pass_).__module__.rpartition(".")[2]
+    doc = type(pass_).__doc__ or ""
+    assert pass_.summary.startswith("Replace `"), "the first line is the rewrite itself"
+    assert ">>>" in doc, "the docstring shows a before and an after"
+    assert (Path(__file__).parent / "passes" / f"test_{file}.py").exists()
+
+
+@every_pass
+@every_example
+def test_every_site_is_explained_and_every_miss_has_a_reason(pass_: Pass[Any], example: Example) -> None:
+    scan = pass_.scan(example.graph())
+    for match in scan.matches:
+        assert any(node.name in pass_.explain(match) for node in match.nodes)
+    for miss in scan.misses:
+        assert miss.reason
+        assert str(miss).startswith(miss.site)
+
+
+def test_marks_are_those_of_equal_signatures() -> None:
+    class Twice(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x / 4
+
+    gm = torch.fx.symbolic_trace(Twice())
+    fxopt.ChangeTrueDivToMulByInverse()(gm)
+    assert [node.name for node in fxopt.ChangeTrueDivToMulByInverse().get_transformed_nodes(gm)] == ["truediv"]
+    assert fxopt.MergeLinears().get_transformed_nodes(gm) == []
