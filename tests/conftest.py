@@ -1,9 +1,11 @@
 """Settings of all tests."""
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever fetched from a hub
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -11,3 +13,26 @@ settings.register_profile("fxopt", deadline=None, derandomize=True, max_examples
 settings.load_profile("fxopt")
 
 torch.set_num_threads(1)  # two workers on two cores
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="accept the graphs as they are")
+
+
+class Golden:
+    """Compares text with a file under tests/golden, or rewrites the file when asked to."""
+
+    def __init__(self, update: bool) -> None:
+        self.update = update
+
+    def check(self, name: str, text: str) -> None:
+        file = Path(__file__).parent / "golden" / f"{name}.txt"
+        if self.update:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        assert text == file.read_text(), "read the difference; accept it with: pytest --update-golden"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    return Golden(request.config.getoption("--update-golden"))

@@ -14,16 +14,18 @@ from fxopt.core.graph import target_name
 from fxopt.core.ledger import CHILD
 from fxopt.core.transformation import has_default_repr
 
+_Memory = tuple[int, int, int, torch.dtype, torch.UntypedStorage]
+
 
 class Fingerprint:
     """Digests of graph modules, with those of tensors remembered while they are unchanged.
 
-    A tensor's digest is remembered by identity and version, which every in-place operation raises, so only tensors
-    that are new or were written to are read again.
+    A tensor's digest is remembered by identity, memory and version, which every in-place operation raises, so only
+    tensors that are new or were written to are read again.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[torch.Tensor, int, str]] = {}
+        self._known: dict[int, tuple[torch.Tensor, _Memory | None, str]] = {}
 
     def of(self, gm: GraphModule) -> str:
         """A digest of all that a reverse has to bring back.
@@ -58,13 +60,13 @@ class Fingerprint:
                     yield f"{role} {full} {self._tensor(tensor) if first == full else f'is {first}'}"
 
     def _tensor(self, tensor: torch.Tensor) -> str:
-        version = -1 if tensor.is_inference() else tensor._version
         known = self._known.get(id(tensor))
-        if known is not None and known[0] is tensor and known[1] == version >= 0:
+        memory = _memory(tensor)
+        if known is not None and known[0] is tensor and memory and known[1] and known[1][:4] == memory[:4]:
             content = known[2]
         else:
             content = _content(tensor)
-            self._known[id(tensor)] = (tensor, version, content)
+            self._known[id(tensor)] = (tensor, memory, content)
         layout = f"{tuple(tensor.shape)} {tensor.stride() if tensor.layout == torch.strided else tensor.layout}"
         return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
 
@@ -99,6 +101,14 @@ def _text(value: Any) -> str:
     if isinstance(value, nn.Module) or has_default_repr(value):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     return f"{type(value).__name__}({value!r})"
+
+
+def _memory(tensor: torch.Tensor) -> _Memory | None:
+    """Where the numbers of a tensor lie and how often they were written to; None where torch does not tell."""
+    if tensor.is_inference() or tensor.layout != torch.strided:
+        return None
+    storage = tensor.untyped_storage()  # kept, so that its address is not given to another one in the meantime
+    return storage.data_ptr(), int(tensor.storage_offset()), tensor._version, tensor.dtype, storage
 
 
 def _content(tensor: torch.Tensor) -> str:

@@ -131,7 +131,5 @@ def test_mixed_dtypes_are_left_alone() -> None:
 
 
 def test_a_shared_batch_norm_is_left_alone() -> None:
-    gm = captured(
-        lambda m, x: m.bn(m.one(x)) + m.bn(m.two(x)), X, one=nn.Linear(4, 4), two=nn.Linear(4, 4), bn=norm(4)
-    )
+    gm = captured(lambda m, x: m.bn(m.one(x)) + m.bn(m.two(x)), X, one=nn.Linear(4, 4), two=nn.Linear(4, 4), bn=norm(4))
     assert_left_alone(FuseBatchNorm1dInLinear(), gm, "bn is called 2 times")

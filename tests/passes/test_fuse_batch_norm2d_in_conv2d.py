@@ -41,9 +41,7 @@ def then(m: Any, x: torch.Tensor) -> Any:
 def test_every_kind_of_convolution_is_folded(
     bias: bool, affine: bool, groups: int, dilation: int, stride: int, mode: str, padding: int
 ) -> None:
-    conv = nn.Conv2d(
-        4, 8, 3, stride, padding, dilation=dilation, groups=groups, bias=bias, padding_mode=mode
-    )
+    conv = nn.Conv2d(4, 8, 3, stride, padding, dilation=dilation, groups=groups, bias=bias, padding_mode=mode)
     gm = captured(then, X, conv=conv, bn=norm(8, affine))
     assert_close_and_reversible(FuseBatchNorm2dInConv2d(), gm, X)
     FuseBatchNorm2dInConv2d()(gm)
@@ -105,7 +103,11 @@ def test_shared_convolutions_are_left_alone(forward: Any) -> None:
 
 def test_a_batch_norm_called_twice_is_left_alone() -> None:
     gm = captured(
-        lambda m, x: m.bn(m.conv(x)) + m.bn(m.second(x)), X, conv=nn.Conv2d(4, 8, 1), second=nn.Conv2d(4, 8, 1), bn=norm(8)
+        lambda m, x: m.bn(m.conv(x)) + m.bn(m.second(x)),
+        X,
+        conv=nn.Conv2d(4, 8, 1),
+        second=nn.Conv2d(4, 8, 1),
+        bn=norm(8),
     )
     assert_left_alone(FuseBatchNorm2dInConv2d(), gm, "bn is called 2 times")
 

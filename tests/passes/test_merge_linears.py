@@ -52,7 +52,11 @@ def test_linears_with_and_without_a_bias_are_merged_apart() -> None:
     [
         (lambda: linear(), lambda: linear(bias=False), ["has a bias is True here, False there"]),
         (lambda: linear(), lambda: linear().requires_grad_(False), ["trains its weight is True here, False there"]),
-        (lambda: linear(), lambda: prune.l1_unstructured(linear(), "weight", 1), ["b has a forward pre hook", "pruning"]),
+        (
+            lambda: linear(),
+            lambda: prune.l1_unstructured(linear(), "weight", 1),
+            ["b has a forward pre hook", "pruning"],
+        ),
         (lambda: linear(), lambda: parametrizations.weight_norm(linear()), ["parametrization", "remove_param"]),
         (lambda: linear(), lambda: with_hook(linear()), ["b has a forward hook (function)", "remove the hook"]),
         (lambda: linear(), lambda: Lora(4, 5), ["b is a Lora, a subclass of Linear"]),
@@ -60,7 +64,9 @@ def test_linears_with_and_without_a_bias_are_merged_apart() -> None:
         (lambda: linear(), lambda: with_mixed_dtypes(linear()), ["the tensors of b differ in dtype"]),
     ],
 )
-def test_layers_that_are_not_alike_are_left_alone(a: Callable[..., Any], b: Callable[..., Any], parts: list[str]) -> None:
+def test_layers_that_are_not_alike_are_left_alone(
+    a: Callable[..., Any], b: Callable[..., Any], parts: list[str]
+) -> None:
     graph = torch.fx.Graph()
     x = graph.placeholder("x")
     graph.output((graph.call_module("a", (x,)), graph.call_module("b", (x,))))
@@ -157,7 +163,9 @@ def test_views_of_what_becomes_a_slice_still_work(forward: Callable[..., Any]) -
 
 
 def test_a_view_that_splits_the_last_dimension_needs_no_copy() -> None:
-    gm = captured(lambda m, x: m.a(x).view(2, 3, 2, 2).sum() + m.b(x).view(2, 3, 2, 2).sum(), X, a=linear(4), b=linear(4))
+    gm = captured(
+        lambda m, x: m.a(x).view(2, 3, 2, 2).sum() + m.b(x).view(2, 3, 2, 2).sum(), X, a=linear(4), b=linear(4)
+    )
     MergeLinears()(gm)
     assert not [node for node in gm.graph.nodes if node.target == "contiguous"]
 
@@ -235,7 +243,7 @@ def test_a_model_moved_to_another_dtype_says_so_on_the_way_back() -> None:
     gm = captured(both, X, a=linear(), b=linear())
     MergeLinears()(gm)
     gm.half()
-    with pytest.raises(fxopt.RewriteError, match="was moved from torch.float32 on cpu to torch.float16"):
+    with pytest.raises(fxopt.RewriteError, match=r"was moved from torch.float32 on cpu to torch.float16"):
         MergeLinears()(gm, reverse=True)
 
 

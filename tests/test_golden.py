@@ -1,0 +1,31 @@
+"""Each example after the default run of all passes, as text to be read in review."""
+
+import pytest
+from torch.fx import GraphModule
+
+from fxopt import ALL_PASSES
+from fxopt.core import Ledger
+from tests.conftest import Golden
+from tests.examples import EXAMPLES, Example
+
+
+def as_text(gm: GraphModule) -> str:
+    code = gm.code.strip().replace(";  ", "\n        ; ")
+    modules = "\n".join(f"    {path}: {module}" for path, module in gm.named_modules() if not list(module.children()))
+    return f"{code}\n\n{modules}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
+def test_the_default_run_of_all_passes(example: Example, golden: Golden) -> None:
+    gm = example.graph()
+    stages = [f"captured\n\n{as_text(gm)}"]
+    for kind in ALL_PASSES:
+        pass_ = kind()
+        scan = pass_.scan(gm)
+        found = [f"  + {match.site}: {pass_.explain(match)}" for match in scan.matches]
+        found += [f"  - {miss}" for miss in scan.misses]
+        before = len(Ledger.entries_of(gm))
+        pass_(gm)
+        heading = f"== {pass_.name}\n" + "\n".join(found)
+        stages.append(f"{heading}\n\n{as_text(gm)}" if len(Ledger.entries_of(gm)) > before else heading)
+    golden.check(example.name.replace(" ", "_"), "\n\n".join(stages) + "\n")

@@ -1,0 +1,57 @@
+"""What a user imports, and what it takes to import it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fxopt
+
+ROOT = Path(__file__).parent.parent
+
+OPTIMUM = (
+    "ChangeTrueDivToMulByInverse FuseBatchNorm1dInLinear FuseBatchNorm2dInConv2d FuseBiasInLinear MergeLinears "
+    "ReversibleTransformation Transformation compose"
+).split()
+
+WITHOUT = """
+import sys
+for name in {absent}:
+    sys.modules[name] = None  # so that importing it raises ModuleNotFoundError
+import torch, fxopt
+import fxopt.models, fxopt.view, fxopt.evidence
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)).eval()
+wb = fxopt.Workbench(model, (torch.rand(2, 3, 8, 8),))
+wb.turn_on("FuseBatchNorm2dInConv2d")
+wb.reverse_all()
+assert wb.is_restored
+"""
+
+
+def test_every_name_of_optimum_is_here() -> None:
+    assert set(OPTIMUM) <= set(fxopt.__all__)
+
+
+def test_all_names_what_is_there_and_nothing_else_is_public() -> None:
+    assert sorted(fxopt.__all__) == sorted(set(fxopt.__all__))
+    packages = {"core", "passes", "capture", "models", "view", "evidence", "ui", "workbench"}
+    public = {name for name in vars(fxopt) if not name.startswith("_")} - packages
+    assert public == set(fxopt.__all__) - packages
+
+
+@pytest.mark.parametrize("name", fxopt.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    thing = getattr(fxopt, name)
+    assert isinstance(thing, tuple) or (thing.__doc__ or "").strip()
+
+
+def test_the_library_works_without_streamlit_and_transformers() -> None:
+    code = WITHOUT.replace("{absent}", repr({"streamlit", "transformers", "sklearn"}))
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_importing_it_does_not_import_transformers_or_streamlit() -> None:
+    code = "import sys, fxopt; print([m for m in ('transformers', 'streamlit', 'sklearn') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout == "[]\n"
