@@ -211,7 +211,8 @@ class GraphIndex:
                 del self._calls[id(old)][name]
                 if new is not None:
                     self._calls.setdefault(id(new), {})[name] = node
-        self.__dict__.pop("_writers", None)
+        if any(getattr(module, "inplace", False) for module in (old, new)):
+            self.__dict__.pop("_writers", None)
 
     def _link(self, node: Node) -> None:
         if node.op == "call_module" and "_calls" in self.__dict__:

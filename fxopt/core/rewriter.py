@@ -54,6 +54,8 @@ class Run:
 
     orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the children of modules before the run."""
+    numbers: dict[str, int] = field(default_factory=dict)
+    """The numbers that names of new nodes have come to, so that looking for a free one is not quadratic."""
     memo: dict[Any, Any] = field(default_factory=dict)
     """For the pass to remember what it made, for use at its next sites."""
 
@@ -83,6 +85,7 @@ class Rewriter:
         self._pass_name = pass_name
         self._signature = signature
         self._orders = run.orders
+        self._numbers = run.numbers
         self.memo = run.memo
 
     def patch(self) -> Patch:
@@ -217,10 +220,11 @@ class Rewriter:
         name = re.sub(r"\W", "_", wish, flags=re.ASCII) or "node"
         if name[0].isdigit() or keyword.iskeyword(name) or hasattr(builtins, name):
             name = f"_{name}"
-        free, number = name, 0
+        free, number = name, self._numbers.get(name, 0)
         while free in self.index.nodes:
             number += 1
             free = f"{name}_{number}"
+        self._numbers[name] = number
         return free
 
 
