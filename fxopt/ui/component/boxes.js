@@ -1,0 +1,162 @@
+// One box with its labels and its marks. A mark is told by shape as well as by color: an outline is solid where a
+// pass matches and dashed where it nearly does, a badge with the pass's letter is filled where it is applied, and a
+// bar at the left with a sign says what was created, changed or removed.
+
+const RINGS = 3;
+const SIGNS = { created: "+", changed: "~", removed: "−" };
+
+function paintBox(frame, i) {
+  const { context, pane, scene, theme, zoom, outside } = frame;
+  const [x, y, w, h] = pane.shownRect(i);
+  if (outside(x - 14, y - 14, w + 28, h + 28)) return;
+  const marks = pane.marks.get(i) ?? [];
+  const chosen = i === pane.selected;
+  const near = chosen || i === pane.hovered || (pane.selected >= 0 && pane.nearSelected.has(i));
+  const ghost = marks.some(([kind, , count]) => kind === "removed" && count >= (scene.sizes.get(i) ?? 1));
+  context.globalAlpha = pane.dim && !marks.length && !near ? 0.28 : ghost ? 0.55 : 1;
+
+  const group = scene.groups.has(i);
+  const io = scene.kinds[i] === "io";
+  const radius = group ? 11 : io ? h / 2 : 5;
+  if (group) paintStack(context, theme, x, y, w, h, radius);
+  context.beginPath();
+  context.roundRect(x, y, w, h, radius);
+  context.fillStyle = theme.fill(scene.kinds[i]);
+  context.fill();
+  context.lineWidth = Math.max(group ? 1.8 : 1, 0.6 / zoom);
+  context.strokeStyle = i === pane.hovered ? theme.text : theme.edge(scene.kinds[i]);
+  context.stroke();
+  paintLabels(frame, i, x, y, w, h, group);
+  if (group && showsControls(pane)) {
+    const left = x + w - CONTROL - 6;
+    paintControl(context, theme, left, y + (h - CONTROL) / 2, "+", pane.pending === scene.groups.get(i));
+  }
+  if (marks.length) paintMarks(frame, marks, x, y, w, h, radius);
+  if (chosen) {
+    const gap = 3 + 4 * Math.min(RINGS, marks.filter(([kind]) => !(kind in SIGNS)).length);
+    outline(context, x, y, w, h, radius, gap, theme.chosen, Math.max(3.4, 2 / zoom));
+  }
+}
+
+// A folded module looks like a pile.
+function paintStack(context, theme, x, y, w, h, radius) {
+  context.beginPath();
+  context.roundRect(x + 4, y + 4, w, h, radius);
+  context.fillStyle = theme.faint;
+  context.fill();
+  context.lineWidth = 1;
+  context.strokeStyle = theme.edge("group");
+  context.stroke();
+}
+
+function paintLabels({ context, scene, theme, zoom }, i, x, y, w, h, group) {
+  if (zoom < 0.4) return;
+  context.textAlign = "center";
+  context.textBaseline = "alphabetic";
+  const room = w - 12 - (group ? CONTROL + 6 : 0);
+  const middle = x + (w - (group ? CONTROL + 4 : 0)) / 2;
+  const subtitle = scene.subtitles[i];
+  const line = y + h / 2 + (subtitle ? -2.5 : 4);
+  context.font = group ? theme.groupFont : theme.titleFont;
+  context.fillStyle = theme.text;
+  context.fillText((scene.fitted.title[i] ??= shorten(context, scene.titles[i], room)), middle, line);
+  if (!subtitle || zoom < 0.5) return;
+  context.font = theme.textFont;
+  context.fillStyle = theme.muted;
+  context.fillText((scene.fitted.subtitle[i] ??= shorten(context, subtitle, room)), middle, line + 13.5);
+}
+
+// The longest text that fits, cut in the middle: both ends of a name tell more than its middle.
+function shorten(context, text, room) {
+  if (room <= 0) return "";
+  if (context.measureText(text).width <= room) return text;
+  const letters = Array.from(text);
+  let [low, high] = [0, letters.length];
+  const cut = (keep) => letters.slice(0, Math.ceil(keep / 2)).join("") + "…" + letters.slice(letters.length - Math.floor(keep / 2)).join("");
+  while (low < high) {
+    const keep = (low + high + 1) >> 1;
+    if (context.measureText(cut(keep)).width <= room) low = keep;
+    else high = keep - 1;
+  }
+  return cut(low);
+}
+
+function outline(context, x, y, w, h, radius, gap, color, width, dash = []) {
+  context.beginPath();
+  context.roundRect(x - gap, y - gap, w + 2 * gap, h + 2 * gap, radius + gap);
+  context.setLineDash(dash);
+  context.lineWidth = width;
+  context.strokeStyle = color;
+  context.stroke();
+  context.setLineDash([]);
+}
+
+function paintMarks({ context, pane, theme, zoom }, marks, x, y, w, h, radius) {
+  const width = Math.max(2.4, 1.6 / zoom);
+  const rings = marks.filter(([kind]) => !(kind in SIGNS));
+  // Three passes on one box is the most that rings can tell apart; badges go on.
+  rings.slice(0, RINGS).forEach(([kind, pass], number) => {
+    const dash = kind === "miss" ? [5, 4] : [];
+    outline(context, x, y, w, h, radius, 2 + 4 * number, pane.markColor([kind, pass]), width, dash);
+  });
+  for (const [kind] of marks)
+    if (kind in SIGNS) paintBar(context, theme, x, y, h, pane.markColor([kind]), SIGNS[kind], zoom);
+  if (zoom <= 0.3) return;
+  let right = x + w + 5;
+  for (const [kind, pass, count] of rings)
+    right -= paintBadge(context, theme, right, y, kind, pane.styles[pass], pane.markColor([kind, pass]), count) + 3;
+}
+
+function paintBadge(context, theme, right, y, kind, style, color, count) {
+  const text = (style?.[1] ?? "?") + (kind === "miss" ? "?" : "") + (count > 1 ? ` ${count}` : "");
+  context.font = theme.badgeFont;
+  const width = Math.max(15, context.measureText(text).width + 8);
+  context.beginPath();
+  context.roundRect(right - width, y - 10, width, 15, kind === "applied" ? 7.5 : 4);
+  context.fillStyle = kind === "applied" ? color : theme.back;
+  context.fill();
+  context.lineWidth = 1.6;
+  context.strokeStyle = color;
+  context.setLineDash(kind === "miss" ? [3, 2] : []);
+  context.stroke();
+  context.setLineDash([]);
+  context.fillStyle = kind === "applied" ? textOn(color) : theme.text;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(text, right - width / 2, y - 2);
+  return width;
+}
+
+function paintBar(context, theme, x, y, h, color, sign, zoom) {
+  context.fillStyle = color;
+  context.beginPath();
+  context.roundRect(x - 3, y - 2, 6, h + 4, 3);
+  context.fill();
+  if (zoom < 0.35) return;
+  context.beginPath();
+  context.arc(x, y + h / 2, 7.5, 0, 7);
+  context.fill();
+  context.fillStyle = textOn(color);
+  context.font = theme.badgeFont;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillText(sign, x, y + h / 2 + 0.5);
+}
+
+// Black or white, whichever reads better on a color (WCAG's relative luminance).
+const texts = new Map();
+function textOn(color) {
+  let known = texts.get(color);
+  if (known) return known;
+  const canvas = new OffscreenCanvas(1, 1);
+  const context = canvas.getContext("2d");
+  context.fillStyle = color;
+  context.fillRect(0, 0, 1, 1);
+  const [r, g, b] = Array.from(context.getImageData(0, 0, 1, 1).data, (value) => {
+    const part = value / 255;
+    return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+  });
+  known = 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+  texts.set(color, known);
+  return known;
+}

@@ -1,0 +1,59 @@
+// Where the visitor looks: screen = world * zoom + offset, in pixels of the stage.
+
+const [LEAST_ZOOM, MOST_ZOOM] = [0.004, 4];
+const MARGIN = 16;
+
+class Camera {
+  constructor() {
+    this.x = 0;
+    this.y = 0;
+    this.zoom = 1;
+  }
+
+  toScreen([x, y]) {
+    return [x * this.zoom + this.x, y * this.zoom + this.y];
+  }
+
+  toWorld([x, y]) {
+    return [(x - this.x) / this.zoom, (y - this.y) / this.zoom];
+  }
+
+  zoomBy(factor, [x, y]) {
+    const zoom = Math.min(MOST_ZOOM, Math.max(LEAST_ZOOM, this.zoom * factor));
+    const ratio = zoom / this.zoom;
+    this.x = x - (x - this.x) * ratio;
+    this.y = y - (y - this.y) * ratio;
+    this.zoom = zoom;
+  }
+
+  // Move so that a world point stands at a screen point.
+  pin([wx, wy], [sx, sy]) {
+    this.x = sx - wx * this.zoom;
+    this.y = sy - wy * this.zoom;
+  }
+
+  fit(scene, width, height) {
+    const [w, h] = [scene.width || 1, scene.height || 1];
+    this.zoom = Math.max(LEAST_ZOOM, Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h, 1.25));
+    this.x = (width - w * this.zoom) / 2;
+    this.y = (height - h * this.zoom) / 2;
+  }
+
+  // The first look: all of it where that can be read, else the beginning at a readable size.
+  home(scene, width, height) {
+    this.fit(scene, width, height);
+    if (this.zoom >= 0.6 || !scene.count) return;
+    this.zoom = Math.min(1, Math.max(0.6, (width - 2 * MARGIN) / (scene.width || 1)));
+    const [w, h] = [scene.width * this.zoom, scene.height * this.zoom];
+    const start = width / 2 - scene.center(topmost(scene))[0] * this.zoom;
+    // A wide picture is moved to where it begins, but not so far that its own edge leaves a gap.
+    this.x = w > width - 2 * MARGIN ? Math.min(MARGIN, Math.max(start, width - MARGIN - w)) : (width - w) / 2;
+    this.y = Math.max(MARGIN, (height - h) / 2);
+  }
+}
+
+function topmost(scene) {
+  let best = 0;
+  for (let i = 1; i < scene.count; i++) if (scene.boxes[4 * i + 1] < scene.boxes[4 * best + 1]) best = i;
+  return best;
+}

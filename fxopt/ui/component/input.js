@@ -1,0 +1,153 @@
+// Pointer and keys. A drag pans and never selects; a click selects and never pans.
+
+const DRAG = 4; // pixels that a pointer may tremble in a click
+
+function listenToPointer(pane) {
+  const { stage } = pane;
+  let drag = null;
+  const place = (event) => {
+    const box = stage.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  };
+  stage.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !pane.scene) return;
+    drag = { at: place(event), x: pane.camera.x, y: pane.camera.y, moved: false };
+  });
+  stage.addEventListener("pointermove", (event) => {
+    if (!pane.scene) return;
+    const at = place(event);
+    if (!drag) return hover(pane, at);
+    const [dx, dy] = [at[0] - drag.at[0], at[1] - drag.at[1]];
+    if (!drag.moved && Math.hypot(dx, dy) < DRAG) return;
+    if (!drag.moved) {
+      drag.moved = true;
+      stage.setPointerCapture(event.pointerId);
+      stage.classList.add("fx-dragging");
+      pane.tip.hidden = true;
+    }
+    pane.camera.x = drag.x + dx;
+    pane.camera.y = drag.y + dy;
+    pane.draw();
+  });
+  const release = (event) => {
+    const was = drag;
+    drag = null;
+    stage.classList.remove("fx-dragging");
+    if (was && !was.moved && event.type === "pointerup") click(pane, place(event));
+  };
+  stage.addEventListener("pointerup", release);
+  stage.addEventListener("pointercancel", release);
+  stage.addEventListener("pointerleave", () => hover(pane, null));
+  stage.addEventListener("dblclick", (event) => {
+    const at = pane.camera.toWorld(place(event));
+    const box = pane.scene.boxAt(...at);
+    if (pane.scene.groups.has(box)) pane.toggle(pane.scene.groups.get(box));
+  });
+  stage.addEventListener(
+    "wheel",
+    (event) => {
+      if (!pane.scene) return;
+      event.preventDefault();
+      const lines = event.deltaMode === 1 ? 16 : 1;
+      // A pinch on a touchpad arrives as a wheel with ctrl and small steps.
+      const speed = event.ctrlKey ? 0.01 : 0.0016;
+      pane.zoom(Math.exp(-event.deltaY * lines * speed), place(event));
+    },
+    { passive: false },
+  );
+}
+
+function click(pane, at) {
+  const world = pane.camera.toWorld(at);
+  const path = foldAt(pane, world);
+  if (path !== null) return pane.toggle(path);
+  const box = pane.scene.boxAt(...world);
+  if (box !== pane.selected) pane.select(box, "now");
+}
+
+function foldAt(pane, world) {
+  return showsControls(pane) ? pane.scene.foldAt(...world) : null;
+}
+
+function hover(pane, at) {
+  const box = at ? pane.scene.boxAt(...pane.camera.toWorld(at)) : -1;
+  const path = at ? foldAt(pane, pane.camera.toWorld(at)) : null;
+  pane.stage.style.cursor = box >= 0 || path !== null ? "pointer" : "";
+  if (box !== pane.hovered) {
+    pane.hovered = box;
+    pane.draw();
+  }
+  pane.tip.hidden = box < 0;
+  if (box < 0) return;
+  const { scene } = pane;
+  const lines = [scene.titles[box], scene.subtitles[box], scene.groups.get(box) ?? scene.names[box]];
+  pane.tip.textContent = [...new Set(lines)].filter(Boolean).join("\n");
+  const [width, height] = pane.stageSize();
+  pane.tip.style.left = `${Math.min(at[0] + 14, Math.max(0, width - pane.tip.offsetWidth - 6))}px`;
+  const below = at[1] + 18 + pane.tip.offsetHeight < height;
+  pane.tip.style.top = `${below ? at[1] + 18 : at[1] - pane.tip.offsetHeight - 8}px`;
+}
+
+function pressed(pane, event) {
+  if (!pane.scene || event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+  // Streamlit binds r and c (which empties every visitor's cache) on the document.
+  event.stopPropagation();
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act(pane, event);
+}
+
+const KEYS = {
+  "/": (pane) => pane.chrome.find.focus(),
+  " ": (pane) => pane.fit(),
+  0: (pane) => pane.home(),
+  Home: (pane) => pane.home(),
+  "+": (pane) => pane.zoom(1.35),
+  "=": (pane) => pane.zoom(1.35),
+  "-": (pane) => pane.zoom(1 / 1.35),
+  ArrowDown: (pane) => walk(pane, pane.scene.users),
+  ArrowUp: (pane) => walk(pane, pane.scene.inputs),
+  ArrowRight: (pane) => sidestep(pane, 1),
+  ArrowLeft: (pane) => sidestep(pane, -1),
+  Escape: (pane) => pane.selectedName !== null && pane.select(-1, "now"),
+  Enter: (pane, event) => {
+    const { scene, selected } = pane;
+    // Opens a folded module; on anything else, or with Shift, folds the module around it.
+    const own = event.shiftKey ? undefined : scene.groups.get(selected);
+    const path = selected < 0 ? pane.selectedFrame?.path : (own ?? scene.modules[selected]);
+    if (path) pane.toggle(path);
+  },
+};
+
+// Along the data, to the neighbor that is nearest.
+function walk(pane, neighbors) {
+  const { scene, selected } = pane;
+  if (!scene.count) return;
+  if (selected < 0) return arrive(pane, neighbors === scene.users ? 0 : scene.count - 1);
+  const [x, y] = scene.center(selected);
+  const distance = (i) => Math.hypot(scene.center(i)[0] - x, scene.center(i)[1] - y);
+  const next = [...neighbors[selected]].sort((a, b) => distance(a) - distance(b))[0];
+  if (next !== undefined) arrive(pane, next);
+}
+
+// To the next box in the same row of the picture.
+function sidestep(pane, direction) {
+  const { scene, selected } = pane;
+  if (selected < 0) return walk(pane, scene.users);
+  const [x, y] = scene.center(selected);
+  let [best, least] = [-1, Infinity];
+  for (let i = 0; i < scene.count; i++) {
+    const [cx, cy] = scene.center(i);
+    const ahead = (cx - x) * direction;
+    if (ahead <= 0 || Math.abs(cy - y) > 40) continue;
+    const distance = ahead + 4 * Math.abs(cy - y);
+    if (distance < least) [best, least] = [i, distance];
+  }
+  if (best >= 0) arrive(pane, best);
+}
+
+function arrive(pane, i) {
+  pane.select(i, "rest");
+  pane.reveal(i);
+}

@@ -1,0 +1,16 @@
+// The entry of the component that shows a graph. Its data is small and changes often, so the code comes with the
+// layouts (store.js), which change seldom: Streamlit sends a component's code with each change of its data.
+
+const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
+
+export default function (api) {
+  if (fxopt.show) return fxopt.show(api);
+  let [gone, end] = [false, null];
+  fxopt.waiting.push(() => {
+    if (!gone) end = fxopt.show(api);
+  });
+  return () => {
+    gone = true;
+    end?.();
+  };
+}

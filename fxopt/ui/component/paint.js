@@ -1,0 +1,213 @@
+// Draws a scene. Everything is in world units under the camera's transform; what would be too small to read or
+// see at the present zoom is left out or simplified, and what lies outside the stage is not drawn.
+
+const NEAR = 0.42; // from this zoom on, small things can be read and hit
+
+function paint(context, pane) {
+  const { scene, camera, theme } = pane;
+  const [width, height] = pane.stageSize();
+  const ratio = devicePixelRatio || 1;
+  sizeCanvas(context.canvas, width, height, ratio);
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  const zoom = camera.zoom;
+  context.setTransform(ratio * zoom, 0, 0, ratio * zoom, ratio * camera.x, ratio * camera.y);
+  const [left, top] = camera.toWorld([0, 0]);
+  const [right, bottom] = camera.toWorld([width, height]);
+  const frame = {
+    context, pane, scene, theme, zoom,
+    outside: (x, y, w, h) => x > right || y > bottom || x + w < left || y + h < top,
+    moving: pane.motion ? pane.motion.progress : 1,
+  };
+  paintFrames(frame);
+  paintEdges(frame);
+  if (zoom < 0.13) paintDots(frame);
+  else for (let i = 0; i < scene.count; i++) paintBox(frame, i);
+  paintFrameTitles(frame);
+  context.globalAlpha = 1;
+}
+
+function sizeCanvas(canvas, width, height, ratio) {
+  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
+}
+
+function paintFrames({ context, pane, scene, theme, zoom, outside, moving }) {
+  context.globalAlpha = moving;
+  for (const frame of scene.frames) {
+    const { x, y, w, h, depth } = frame;
+    if (outside(x, y, w, h) || h * zoom < 5) continue;
+    context.beginPath();
+    context.roundRect(x, y, w, h, 9);
+    context.fillStyle = frameFill(theme, depth);
+    context.fill();
+    const chosen = frame === pane.selectedFrame;
+    context.lineWidth = chosen ? Math.max(3, 2 / zoom) : Math.max(1, 0.7 / zoom);
+    context.strokeStyle = chosen ? theme.chosen : theme.frame;
+    context.stroke();
+  }
+}
+
+// Frames in frames take turns, so that deep nesting does not darken the page.
+function frameFill(theme, depth) {
+  return theme.resolve(`color-mix(in oklab, var(--fx-text) ${depth % 2 ? 6 : 3}%, var(--fx-back))`);
+}
+
+function paintFrameTitles({ context, pane, scene, theme, zoom, outside, moving }) {
+  context.globalAlpha = moving;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  // Titles keep a readable size on the screen while the frame has room for them.
+  const size = Math.min(24, Math.max(11, 10 / zoom));
+  for (const { x, y, w, h, title, path, depth } of scene.frames) {
+    if (outside(x, y, w, h) || w * zoom < 46 || h * zoom < 34) continue;
+    const controls = showsControls(pane);
+    if (controls) paintControl(context, theme, x + 5, y + 4, "−", pane.pending === path);
+    const start = controls ? x + CONTROL + 10 : x + 8;
+    context.font = theme.frameFont(size);
+    const text = shorten(context, title, w - (start - x) - 6);
+    const line = zoom > NEAR ? y + 4 + CONTROL / 2 + 0.5 : y + size * 0.9;
+    // A rim in the frame's color, so that lines behind a title do not cross it out.
+    context.lineWidth = 3.5 / Math.min(1, zoom);
+    context.lineJoin = "round";
+    context.strokeStyle = frameFill(theme, depth);
+    context.strokeText(text, start, line);
+    context.fillStyle = theme.muted;
+    context.fillText(text, start, line);
+  }
+}
+
+function showsControls(pane) {
+  return pane.foldable && pane.camera.zoom > NEAR;
+}
+
+function paintControl(context, theme, x, y, sign, busy) {
+  context.beginPath();
+  context.roundRect(x, y, CONTROL, CONTROL, 4);
+  context.fillStyle = theme.back;
+  context.fill();
+  context.lineWidth = 1;
+  context.strokeStyle = theme.line;
+  context.stroke();
+  context.strokeStyle = context.fillStyle = busy ? theme.accent : theme.text;
+  const [cx, cy, arm] = [x + CONTROL / 2, y + CONTROL / 2, 3.5];
+  context.lineWidth = 1.5;
+  context.beginPath();
+  if (busy) for (const dx of [-3.5, 0, 3.5]) context.rect(cx + dx - 0.5, cy - 0.5, 1, 1);
+  else {
+    context.moveTo(cx - arm, cy);
+    context.lineTo(cx + arm, cy);
+    if (sign === "+") {
+      context.moveTo(cx, cy - arm);
+      context.lineTo(cx, cy + arm);
+    }
+  }
+  context.stroke();
+}
+
+function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
+  const strength = pane.dim ? 0.35 : 1;
+  context.globalAlpha = strength * moving * (zoom < 0.13 ? 0.5 : 1);
+  context.strokeStyle = theme.line;
+  context.lineWidth = Math.max(1.1, 0.6 / zoom);
+  if (zoom < 0.2) context.stroke(scene.allEdges);
+  else {
+    const heads = zoom > 0.35 ? new Path2D() : null;
+    const seen = new Path2D();
+    for (let edge = 0; edge < scene.paths.length; edge++) {
+      const [left, top, right, bottom] = scene.bounds.subarray(4 * edge, 4 * edge + 4);
+      if (outside(left, top, right - left, bottom - top)) continue;
+      seen.addPath(scene.paths[edge]);
+      if (heads) addHead(heads, scene.curves[edge], 5.5);
+    }
+    context.stroke(seen);
+    context.fillStyle = theme.line;
+    if (heads) context.fill(heads);
+    paintStubs(context, scene, theme, zoom, outside);
+  }
+  if (pane.selected >= 0) paintSelectedEdges(context, pane, scene, theme, zoom, moving);
+}
+
+function paintSelectedEdges(context, pane, scene, theme, zoom, moving) {
+  const chosen = pane.selected;
+  context.globalAlpha = moving;
+  context.strokeStyle = context.fillStyle = theme.chosen;
+  context.lineWidth = Math.max(2.2, 1.4 / zoom);
+  const heads = new Path2D();
+  for (const edge of scene.edgesOf[chosen]) {
+    context.stroke(scene.paths[edge]);
+    addHead(heads, scene.curves[edge], 8);
+  }
+  context.fill(heads);
+  context.setLineDash([6 / Math.min(1, zoom), 4 / Math.min(1, zoom)]);
+  for (const [source, target] of scene.portalsOf[chosen]) {
+    context.beginPath();
+    context.moveTo(...scene.center(source));
+    context.lineTo(...scene.center(target));
+    context.stroke();
+  }
+  context.setLineDash([]);
+}
+
+// Portal edges: a short dashed stub at both ends; selecting either end draws the whole.
+function paintStubs(context, scene, theme, zoom, outside) {
+  if (zoom < 0.35) return;
+  context.setLineDash([2.5, 2.5]);
+  context.beginPath();
+  const dots = new Path2D();
+  for (let i = 0; i < scene.count; i++) {
+    if (!scene.portalsOf[i].length) continue;
+    const [x, y, w, h] = scene.rect(i);
+    if (outside(x - 14, y - 14, w + 28, h + 28)) continue;
+    if (scene.portalsOf[i].some(([source]) => source === i)) {
+      context.moveTo(x + w - 12, y + h);
+      context.lineTo(x + w - 12, y + h + 10);
+      dots.moveTo(x + w - 9.5, y + h + 12);
+      dots.arc(x + w - 12, y + h + 12, 2.5, 0, 7);
+    }
+    if (scene.portalsOf[i].some(([, target]) => target === i)) {
+      context.moveTo(x + 12, y - 10);
+      context.lineTo(x + 12, y);
+      dots.moveTo(x + 14.5, y - 12);
+      dots.arc(x + 12, y - 12, 2.5, 0, 7);
+    }
+  }
+  context.stroke();
+  context.setLineDash([]);
+  context.fill(dots);
+}
+
+function addHead(path, points, size) {
+  const end = points.length;
+  const [x, y] = [points[end - 2], points[end - 1]];
+  let [dx, dy] = [x - points[end - 4], y - points[end - 3]];
+  if (!dx && !dy) [dx, dy] = [x - points[0], y - points[1]];
+  const length = Math.hypot(dx, dy) || 1;
+  const [ux, uy] = [(dx / length) * size, (dy / length) * size];
+  path.moveTo(x, y);
+  path.lineTo(x - ux - uy * 0.5, y - uy + ux * 0.5);
+  path.lineTo(x - ux + uy * 0.5, y - uy - ux * 0.5);
+  path.closePath();
+}
+
+// From far away: color only, marked boxes last and never smaller than the eye can find.
+function paintDots({ context, pane, scene, theme, zoom, outside }) {
+  for (const marked of [false, true]) {
+    for (let i = 0; i < scene.count; i++) {
+      const marks = pane.marks.get(i);
+      if (Boolean(marks) !== marked) continue;
+      const [x, y, w, h] = pane.shownRect(i);
+      if (outside(x, y, w, h)) continue;
+      context.globalAlpha = pane.dim && !marked ? 0.3 : 1;
+      context.fillStyle = marked ? pane.markColor(marks[0]) : theme.edge(scene.kinds[i]);
+      const least = (marked ? 4 : 1) / zoom;
+      context.fillRect(x, y, Math.max(w, least), Math.max(h, least));
+    }
+  }
+  if (pane.selected < 0) return;
+  const [x, y, w, h] = pane.shownRect(pane.selected);
+  context.globalAlpha = 1;
+  context.strokeStyle = theme.chosen;
+  context.lineWidth = 3 / zoom;
+  context.strokeRect(x - 3 / zoom, y - 3 / zoom, w + 6 / zoom, h + 6 / zoom);
+}

@@ -1,0 +1,388 @@
+// One graph on the page: its scene, camera, selection and marks, and what the visitor does with them.
+//
+// Nothing is sent to Python but what the visitor does. The viewport never leaves the browser.
+
+const MOTION = 220; // ms in which boxes glide to their places in a new layout
+const PATIENCE = 5000; // ms after which a module that was to be opened can be tried again
+const KEY_DELAY = 150; // ms that arrow keys must rest before Python hears of the selection
+
+class Pane {
+  constructor(parent) {
+    this.root = element("div", "fx");
+    this.root.dataset.map = "none";
+    this.camera = new Camera();
+    this.marks = new Map();
+    this.styles = [];
+    this.unseen = 0;
+    this.selected = this.hovered = -1; // a box
+    this.selectedName = null; // what was selected, also where this picture has no box for it
+    this.selectedFrame = null;
+    this.nearSelected = new Set();
+    this.sent = [];
+    this.count = 0;
+    this.scene = null;
+    this.motion = null;
+    this.search = new Search(this);
+    this.chrome = new Chrome(this);
+    this.map = new Minimap(this);
+    this.buildStage();
+    const middle = element("div", "fx-middle");
+    middle.append(this.stage, this.map.canvas);
+    this.root.append(this.chrome.bar, middle, this.chrome.foot);
+    parent.appendChild(this.root);
+    this.theme = new Theme(this.root);
+    this.observer = new ResizeObserver(() => this.resized());
+    this.observer.observe(middle);
+    this.middle = middle;
+    document.fonts?.ready.then(() => this.fontsCame());
+  }
+
+  buildStage() {
+    this.stage = element("div", "fx-stage");
+    this.stage.tabIndex = 0;
+    this.stage.setAttribute("role", "listbox");
+    this.canvas = element("canvas", "fx-canvas");
+    this.canvas.setAttribute("aria-hidden", "true");
+    this.option = element("div", "fx-spoken", "No node selected");
+    this.option.id = "fx-option";
+    this.option.setAttribute("role", "option");
+    this.option.setAttribute("aria-selected", "false");
+    this.tip = element("div", "fx-tip");
+    this.tip.hidden = true;
+    this.tip.setAttribute("aria-hidden", "true");
+    this.stage.append(this.canvas, this.option, this.tip);
+    this.context = this.canvas.getContext("2d");
+    listenToPointer(this);
+    this.stage.addEventListener("keydown", (event) => pressed(this, event));
+  }
+
+  // --- what Python says -----------------------------------------------------------------------------------
+
+  update(data, send, scene) {
+    this.send = send;
+    this.key = data.key;
+    this.dim = Boolean(data.dim);
+    this.foldable = data.foldable ?? true;
+    this.link = data.link ?? null;
+    this.title = data.title ?? "Graph";
+    this.root.style.height = `${data.height ?? 600}px`;
+    if (this.theme.read()) this.map.stale = true;
+    const isNew = scene !== this.scene;
+    if (isNew) this.adopt(scene, data.subject ?? "");
+    this.takeMarks(data.marks ?? {}, isNew);
+    this.takeSelection(data.selected ?? null);
+    this.draw();
+  }
+
+  adopt(scene, subject) {
+    const before = this.scene;
+    const stays = before && subject === this.subject ? anchorBetween(before, scene, this) : null;
+    const from = stays ? this.positionsFor(scene, stays) : null;
+    this.subject = subject;
+    this.scene = scene;
+    this.pending = null;
+    this.hovered = -1;
+    this.tip.hidden = true;
+    const box = this.middle.getBoundingClientRect();
+    this.map.arrange(scene, box.width, box.height);
+    this.choose(this.selectedName === null ? -1 : scene.find(this.selectedName));
+    if (stays) {
+      this.camera.pin(stays.to, stays.screen);
+      if (!this.anythingInView()) this.home();
+      else this.glide(from);
+    } else {
+      if (this.selected < 0) this.selectedName = null;
+      this.home();
+    }
+    this.search.start(this.chrome.find.value);
+    this.stage.setAttribute(
+      "aria-label",
+      `${this.title}: ${scene.caption}. Up and down follow the data, left and right go along a row, ` +
+        "Enter opens or closes a module, slash finds, Space shows everything.",
+    );
+    this.option.setAttribute("aria-setsize", scene.count);
+  }
+
+  takeMarks(data, isNew) {
+    const key = JSON.stringify([data, this.dim]);
+    if (key !== this.marksKey || isNew) {
+      this.marksKey = key;
+      this.marks = new Map(Object.entries(data.boxes ?? {}).map(([i, marks]) => [Number(i), marks]));
+      this.styles = data.styles ?? [];
+      this.unseen = data.unseen ?? 0;
+      this.map.stale = true;
+      this.chrome.describe();
+      this.speak();
+    }
+  }
+
+  // What Python says is selected. It may be the echo of a click, which must not undo a later one.
+  takeSelection(name) {
+    if (name === this.told) return;
+    this.told = name;
+    const echo = this.sent.indexOf(name);
+    if (echo >= 0) {
+      this.sent.splice(0, echo + 1);
+      return;
+    }
+    this.sent = [];
+    this.selectedName = name;
+    const i = name === null ? -1 : this.scene.find(name);
+    if (i === this.selected) return;
+    this.choose(i);
+    if (i >= 0 && !this.isInView(i)) this.reveal(i);
+  }
+
+  // --- selection ------------------------------------------------------------------------------------------
+
+  choose(i) {
+    this.selected = i;
+    // A folded module that was selected and then opened is seen as its frame.
+    const path = i < 0 && this.selectedName?.startsWith("@") ? this.selectedName.slice(1) : null;
+    this.selectedFrame = this.scene.frames.find((frame) => frame.path === path) ?? null;
+    this.nearSelected = i < 0 ? new Set() : new Set([...this.scene.inputs[i], ...this.scene.users[i]]);
+    this.map.stale = true;
+    this.speak();
+  }
+
+  // The visitor selects; `when` says whether Python hears "now" or after the keys have come to "rest".
+  select(i, when) {
+    const name = i < 0 ? null : this.scene.names[i];
+    this.selectedName = name;
+    this.choose(i);
+    this.draw();
+    clearTimeout(this.timer);
+    const tell = () => {
+      this.sent.push(name);
+      this.send.state("selected", { name, n: ++this.count });
+    };
+    if (when === "rest") this.timer = setTimeout(tell, KEY_DELAY);
+    else tell();
+    for (const other of fxopt.views)
+      if (other !== this && this.link && other.link === this.link && other.scene) other.follow(name);
+  }
+
+  follow(name) {
+    this.selectedName = name;
+    const i = name === null ? -1 : this.scene.find(name);
+    this.choose(i);
+    if (i >= 0 && !this.isInView(i)) this.reveal(i);
+    this.draw();
+  }
+
+  toggle(path) {
+    if (!this.foldable || this.pending) return;
+    this.pending = path;
+    this.send.trigger("toggle", path);
+    this.draw();
+    // Python may have reasons of its own not to answer with a new layout.
+    clearTimeout(this.patience);
+    this.patience = setTimeout(() => {
+      this.pending = null;
+      this.draw();
+    }, PATIENCE);
+  }
+
+  speak() {
+    const { scene, selected: i, option } = this;
+    option.setAttribute("aria-selected", String(i >= 0));
+    if (i < 0) {
+      const frame = this.selectedFrame;
+      option.textContent = frame ? `${frame.title}, open` : "No node selected";
+      option.setAttribute("aria-selected", String(Boolean(frame)));
+      if (frame) this.stage.setAttribute("aria-activedescendant", option.id);
+      else this.stage.removeAttribute("aria-activedescendant");
+      return;
+    }
+    const marks = (this.marks.get(i) ?? []).map(
+      ([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`,
+    );
+    option.textContent = [
+      scene.titles[i],
+      scene.subtitles[i],
+      scene.modules[i] && `in ${scene.modules[i]}`,
+      `${scene.inputs[i].length} inputs`,
+      `${scene.users[i].length} users`,
+      ...marks,
+    ]
+      .filter(Boolean)
+      .join(", ");
+    option.setAttribute("aria-posinset", i + 1);
+    this.stage.setAttribute("aria-activedescendant", option.id);
+  }
+
+  // --- camera ---------------------------------------------------------------------------------------------
+
+  stageSize() {
+    return [this.stage.clientWidth, this.stage.clientHeight];
+  }
+
+  fit() {
+    this.camera.fit(this.scene, ...this.stageSize());
+    this.draw();
+  }
+
+  home() {
+    const [width, height] = this.stageSize();
+    this.homeDone = width > 0;
+    this.camera.home(this.scene, width, height);
+    this.draw();
+  }
+
+  zoom(factor, at) {
+    const [width, height] = this.stageSize();
+    this.camera.zoomBy(factor, at ?? [width / 2, height / 2]);
+    this.draw();
+  }
+
+  // Bring a box to where it can be seen and read, moving no more than that takes.
+  reveal(i) {
+    const [width, height] = this.stageSize();
+    const middle = [width / 2, height / 2];
+    if (this.camera.zoom < 0.6) {
+      this.camera.pin(this.scene.center(i), middle);
+      this.camera.zoomBy(0.9 / this.camera.zoom, middle);
+    } else if (!this.isInView(i, 40)) this.camera.pin(this.scene.center(i), middle);
+    this.draw();
+  }
+
+  isInView(i, margin = 0) {
+    const [width, height] = this.stageSize();
+    const [x, y, w, h] = this.scene.rect(i);
+    const [left, top] = this.camera.toScreen([x, y]);
+    const [right, bottom] = this.camera.toScreen([x + w, y + h]);
+    return left >= margin && top >= margin && right <= width - margin && bottom <= height - margin;
+  }
+
+  anythingInView() {
+    const [width, height] = this.stageSize();
+    const [left, top] = this.camera.toWorld([0, 0]);
+    const [right, bottom] = this.camera.toWorld([width, height]);
+    for (let i = 0; i < this.scene.count; i++) {
+      const [x, y, w, h] = this.scene.rect(i);
+      if (x < right && y < bottom && x + w > left && y + h > top) return true;
+    }
+    return false;
+  }
+
+  // --- drawing --------------------------------------------------------------------------------------------
+
+  draw() {
+    if (this.frame || !this.scene) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
+      paint(this.context, this);
+      this.map.paint();
+      if (this.motion?.progress === 1) this.motion = null;
+      if (this.motion) this.draw();
+    });
+  }
+
+  // Where the boxes of a new scene were in the old one, seen through the new camera.
+  positionsFor(scene, { screen, to }) {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches || scene.count > 3000) return null;
+    const before = this.scene;
+    const from = new Float32Array(scene.boxes);
+    const { zoom, x, y } = this.camera;
+    const [left, top] = [screen[0] - to[0] * zoom, screen[1] - to[1] * zoom];
+    for (let i = 0; i < scene.count; i++) {
+      const old = before.find(scene.names[i]);
+      if (old < 0) continue;
+      const [bx, by, bw, bh] = before.rect(old);
+      from.set([bx + (x - left) / zoom, by + (y - top) / zoom, bw, bh], 4 * i);
+    }
+    return from;
+  }
+
+  glide(from) {
+    this.motion = from && { from, start: performance.now(), progress: 0 };
+  }
+
+  // Where a box is drawn now: on its way, while a new layout glides into place.
+  shownRect(i) {
+    const [x, y, w, h] = this.scene.rect(i);
+    if (!this.motion) return [x, y, w, h];
+    const { from, progress } = this.motion;
+    const done = 1 - (1 - progress) ** 3;
+    const mix = (at, value) => from[4 * i + at] + (value - from[4 * i + at]) * done;
+    return [mix(0, x), mix(1, y), mix(2, w), mix(3, h)];
+  }
+
+  markColor([kind, pass], style = this.styles[pass]) {
+    if (kind in SIGNS) return this.theme[kind];
+    return this.theme.mark(style?.[2] ?? "gray");
+  }
+
+  resized() {
+    if (!this.scene) return;
+    const box = this.middle.getBoundingClientRect();
+    this.map.arrange(this.scene, box.width, box.height);
+    if (this.homeDone) this.draw();
+    else this.home();
+  }
+
+  fontsCame() {
+    if (this.scene) this.scene.fitted = { title: [], subtitle: [] };
+    this.draw();
+  }
+
+  // --- for tests: state to wait for, and where to click ------------------------------------------------------
+
+  get ready() {
+    return Boolean(this.scene) && !this.frame && !this.motion && !this.pending;
+  }
+
+  get layoutId() {
+    return this.scene?.id ?? null;
+  }
+
+  nodeRect(name) {
+    return this.pageRect(this.scene.rect(this.scene.index.get(name)));
+  }
+
+  controlRect(path) {
+    return this.pageRect([...this.scene.control(path), CONTROL, CONTROL]);
+  }
+
+  pageRect([x, y, w, h]) {
+    const place = this.stage.getBoundingClientRect();
+    const [left, top] = this.camera.toScreen([x, y]);
+    const { zoom } = this.camera;
+    return { x: place.left + left, y: place.top + top, width: w * zoom, height: h * zoom };
+  }
+
+  end() {
+    this.observer.disconnect();
+    clearTimeout(this.timer);
+    clearTimeout(this.patience);
+    cancelAnimationFrame(this.frame);
+    this.root.remove();
+  }
+}
+
+// What keeps its place on the screen when a layout gives way to another of the same model: the control of the module
+// that is folded or unfolded, else the selected box, else the shared box nearest to the middle.
+function anchorBetween(before, after, pane) {
+  const { camera } = pane;
+  const control = pane.pending && [before.control(pane.pending), after.control(pane.pending)];
+  if (control?.[0] && control[1]) return { screen: camera.toScreen(control[0]), to: control[1] };
+  const pair = (i) => {
+    const other = after.find(before.names[i]);
+    return other < 0 ? null : { screen: camera.toScreen(before.center(i)), to: after.center(other) };
+  };
+  if (pane.selected >= 0 && pane.isInView(pane.selected)) {
+    const found = pair(pane.selected);
+    if (found) return found;
+  }
+  const [width, height] = pane.stageSize();
+  const [x, y] = camera.toWorld([width / 2, height / 2]);
+  let [best, least] = [-1, Infinity];
+  for (let i = 0; i < before.count; i++) {
+    if (after.find(before.names[i]) < 0) continue;
+    const [cx, cy] = before.center(i);
+    const distance = (cx - x) ** 2 + (cy - y) ** 2;
+    if (distance < least) [best, least] = [i, distance];
+  }
+  return best < 0 ? null : pair(best);
+}

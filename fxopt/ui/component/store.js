@@ -1,0 +1,54 @@
+// The entry of the component that carries layouts and this code; it shows nothing itself. What it unpacks is kept on
+// the page under the layout's id, for the views (mount.js), which carry ids and marks only.
+
+const KEPT = 24; // layouts
+
+const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
+fxopt.layouts ??= new Map();
+fxopt.panes ??= new WeakMap();
+fxopt.awaited ??= new Map();
+
+async function unpack(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).json();
+}
+
+function keep(payload) {
+  if (fxopt.layouts.has(payload.id)) return;
+  while (fxopt.layouts.size >= KEPT) fxopt.layouts.delete(fxopt.layouts.keys().next().value);
+  fxopt.layouts.set(payload.id, new Scene(payload));
+  for (const [pane, retry] of [...fxopt.awaited]) {
+    fxopt.awaited.delete(pane);
+    retry();
+  }
+}
+
+// Shows `data` in `parentElement`. Called again on each change; the pane stays, and with it what the visitor sees.
+fxopt.show = ({ data, parentElement, setStateValue, setTriggerValue }) => {
+  let pane = fxopt.panes.get(parentElement);
+  if (!pane) {
+    pane = new Pane(parentElement);
+    fxopt.panes.set(parentElement, pane);
+    fxopt.views.push(pane);
+  }
+  const send = { state: setStateValue, trigger: setTriggerValue };
+  const render = () => {
+    const scene = fxopt.layouts.get(data.layout);
+    if (scene) pane.update(data, send, scene);
+    else fxopt.awaited.set(pane, render);
+  };
+  fxopt.awaited.delete(pane);
+  render();
+  return () => {
+    pane.end();
+    fxopt.awaited.delete(pane);
+    fxopt.panes.delete(parentElement);
+    fxopt.views.splice(fxopt.views.indexOf(pane), 1);
+  };
+};
+
+for (const show of fxopt.waiting.splice(0)) show();
+
+export default function ({ data }) {
+  unpack(data).then(keep);
+}

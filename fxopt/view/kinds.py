@@ -1,0 +1,78 @@
+"""What family an operation belongs to. The picture colors boxes by it, and nothing else depends on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from torch.fx import Node
+
+from fxopt.core.graph import module_of
+
+KINDS: dict[str, str] = {
+    "io": "input, output",
+    "linear": "linear",
+    "conv": "convolution, pooling",
+    "norm": "normalization",
+    "activation": "activation",
+    "attention": "matmul, attention",
+    "embedding": "embedding",
+    "arithmetic": "arithmetic",
+    "shape": "shape",
+    "constant": "constant",
+    "other": "other",
+    "group": "folded module",
+}
+"""Every kind with the words that a legend uses for it."""
+
+# The first pattern that fits a name wins, so the order matters: `LayerNorm` is a norm before `layer`
+# means anything, and transformers' `Conv1D` is a linear layer while torch's `Conv1d` is none.
+_PATTERNS = (
+    ("linear", r"Linear|^linear$|Conv1D|addmm"),
+    ("conv", r"(?i:conv|pool(?:ing|\d|$))"),
+    ("attention", r"(?i:attention|matmul|bmm|einsum|softmax|^mm$|^dot$|RNN|LSTM|GRU)"),
+    ("norm", r"(?i:norm)"),
+    ("embedding", r"(?i:embedding|one_hot)"),
+    ("activation", r"(?i:relu|gelu|silu|swish|tanh|sigmoid|elu|glu|mish|softplus|activation|hardtanh)"),
+    (
+        "shape",
+        r"(?i:view|reshape|transpose|permute|flatten|squeeze|expand|^cat$|concat|stack|split|chunk|getitem"
+        r"|contiguous|^size$|^shape$|^dim$|numel|unbind|repeat|^t$|narrow|select|slice|movedim|swap|roll"
+        r"|fold|^pad$|getattr|gather|arange|tile|broadcast)",
+    ),
+    (
+        "arithmetic",
+        r"(?i:add|sub|mul|div|pow|sqrt|mean|sum|neg|exp|log|cos|sin|where|mask|max|min|abs|cumsum|var|std"
+        r"|clamp|^eq$|^ne$|^lt$|^le$|^gt$|^ge$|and|or|not|invert|erf|round|floor|ceil|square|reciprocal|tri[lu])",
+    ),
+)
+_COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+
+def kind_of(node: Node) -> str:
+    """The family of `node`, one of `KINDS`."""
+    if node.op in ("placeholder", "output"):
+        return "io"
+    if node.op == "get_attr":
+        return "constant"
+    if node.op == "call_module":
+        module = module_of(node)
+        # A subclass is drawn as what it derives from: its own name may say nothing.
+        return kind_of_names(base.__name__ for base in type(module).__mro__[:-2])
+    target = node.target
+    if isinstance(target, type):
+        return "other"
+    return kind_of_names([target if isinstance(target, str) else getattr(target, "__name__", str(target))])
+
+
+def kind_of_names(names: Iterable[str]) -> str:
+    """The family of the first name that belongs to one.
+
+    >>> kind_of_names(["MyProjection", "Linear"])
+    'linear'
+    """
+    for name in names:
+        for kind, pattern in _COMPILED:
+            if pattern.search(name):
+                return kind
+    return "other"

@@ -1,0 +1,105 @@
+"""What to highlight in a picture, as indices of its boxes. Marks never need a new layout."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from fxopt.view.visible import VisibleGraph
+
+MarkKind = Literal["matched", "applied", "miss", "created", "changed", "removed"]
+MARK_KINDS: tuple[MarkKind, ...] = get_args(MarkKind)
+
+PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#f0e442")
+"""Okabe and Ito's colors, which people with any color vision tell apart (https://jfly.uni-koeln.de/color/).
+Their black, which is lost on a dark page, is a gray here; the yellow, faint on a light one, comes last."""
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One thing to say of a node. `pass_index` says whose it is: a place in the list of passes."""
+
+    kind: MarkKind
+    pass_index: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in MARK_KINDS:
+            raise ValueError(f"no such mark: {self.kind!r}; there are {', '.join(MARK_KINDS)}")
+
+
+@dataclass(frozen=True)
+class PassStyle:
+    """A pass keeps its color and its letter everywhere on the page."""
+
+    name: str
+    letter: str
+    color: str
+
+
+def styles_of(names: Sequence[str]) -> tuple[PassStyle, ...]:
+    """A color and a letter for each pass; the letters go on (A2) where the alphabet ends.
+
+    >>> [(style.letter, style.color) for style in styles_of(["MergeLinears", "FuseBiasInLinear"])]
+    [('A', '#0072b2'), ('B', '#e69f00')]
+    """
+    result = []
+    for index, name in enumerate(names):
+        turn, place = divmod(index, len(_LETTERS))
+        letter = _LETTERS[place] + (str(turn + 1) if turn else "")
+        result.append(PassStyle(name, letter, PALETTE[index % len(PALETTE)]))
+    return tuple(result)
+
+
+@dataclass(frozen=True)
+class ResolvedMarks:
+    """Marks by box: for each box those of its nodes, with how many nodes have each.
+
+    `unseen` are the marked nodes that the picture leaves out, or that its graph does not have.
+    """
+
+    boxes: Mapping[int, tuple[tuple[Mark, int], ...]]
+    styles: tuple[PassStyle, ...]
+    unseen: tuple[str, ...] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """For the browser: ``{"boxes": {index: [[kind, pass, count], ...]}, "styles": [...], "unseen": n}``."""
+        return {
+            "boxes": {
+                str(index): [[mark.kind, mark.pass_index, count] for mark, count in marks]
+                for index, marks in self.boxes.items()
+            },
+            "styles": [[style.name, style.letter, style.color] for style in self.styles],
+            "unseen": len(self.unseen),
+        }
+
+
+def resolve(marks: Mapping[str, Sequence[Mark]], graph: VisibleGraph, passes: Sequence[str] = ()) -> ResolvedMarks:
+    """Find the box of every mark: that of its node, or of the folded module that hides it.
+
+    `marks` is by node name; `passes` names the passes that `Mark.pass_index` counts through.
+    """
+    found: dict[int, Counter[Mark]] = {}
+    unseen = []
+    for name, of_node in marks.items():
+        index = graph.find(name)
+        if index is None:
+            if of_node:
+                unseen.append(name)
+            continue
+        if of_node:
+            found.setdefault(index, Counter()).update(set(of_node))
+    most = max((mark.pass_index for of_node in marks.values() for mark in of_node), default=-1)
+    names = [*passes, *(f"pass {index + 1}" for index in range(len(passes), most + 1))]
+    boxes = {
+        index: tuple(sorted(counts.items(), key=lambda item: _order(item[0])))
+        for index, counts in sorted(found.items())
+    }
+    return ResolvedMarks(boxes, styles_of(names), tuple(unseen))
+
+
+def _order(mark: Mark) -> tuple[int, int]:
+    return mark.pass_index, MARK_KINDS.index(mark.kind)

@@ -1,0 +1,27 @@
+"""Two graphs side by side that share their selection, for test_graph_component.py."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from fxopt.ui.graph_component import graph_component
+from fxopt.view import GraphView, layout, pack, visible
+from tests.view import graphs
+
+st.set_page_config(layout="wide")
+view = GraphView.of(graphs.tower())
+st.session_state.setdefault("selected", None)
+for column, key, unfolded in zip(st.columns(2), ("before", "after"), (set(view.module_classes), set[str]())):
+    with column:
+        picture = layout(visible(view, unfolded))
+        graph_component(
+            pack(picture),
+            picture.id,
+            key=key,
+            selected=st.session_state.selected,
+            title=key,
+            subject="tower",
+            link="both",
+            on_select=lambda name: st.session_state.update(selected=name),
+        )
+st.text(f"selected {st.session_state.selected}")
