@@ -31,10 +31,12 @@ PATTERNS: list[list[str]] = [
     ["divide", "divide"],
     [],
 ]
-OPS = (
-    "linear linear_nb linear_one keyword shared tied alias norm norm_plain norm_shared conv norm2 divide divide_int divide_method "
-    "divide_in_place inverse gelu relu_in_place dropout identity add add_in_place multiply dead view slice cat read_weight hook frozen"
-).split()
+OPS = [
+    *("linear", "linear_nb", "linear_one", "keyword", "shared", "tied", "alias", "hook", "frozen", "read_weight"),
+    *("norm", "norm_plain", "norm_shared", "conv", "norm2", "gelu", "relu_in_place", "dropout", "identity"),
+    *("divide", "divide_int", "divide_method", "divide_in_place", "inverse", "add", "add_in_place", "multiply"),
+    *("dead", "view", "slice", "cat"),
+]
 
 Instruction = tuple[str, int, int, float]
 instruction = st.tuples(

@@ -10,10 +10,10 @@ import fxopt
 
 ROOT = Path(__file__).parent.parent
 
-OPTIMUM = (
-    "ChangeTrueDivToMulByInverse FuseBatchNorm1dInLinear FuseBatchNorm2dInConv2d FuseBiasInLinear MergeLinears "
-    "ReversibleTransformation Transformation compose"
-).split()
+OPTIMUM = [
+    *("ChangeTrueDivToMulByInverse", "FuseBatchNorm1dInLinear", "FuseBatchNorm2dInConv2d", "FuseBiasInLinear"),
+    *("MergeLinears", "ReversibleTransformation", "Transformation", "compose"),
+]
 
 WITHOUT = """
 import sys

@@ -101,7 +101,9 @@ def test_batch_norm_is_folded_on_a_groupvit_config() -> None:
 
 TINY = {
     "bert": tiny_bert,
-    "gpt2": lambda: seeded(transformers.GPT2Model, transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=99)),
+    "gpt2": lambda: seeded(
+        transformers.GPT2Model, transformers.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=99)
+    ),
     "llama": lambda: seeded(
         transformers.LlamaForCausalLM,
         transformers.LlamaConfig(
@@ -120,7 +122,12 @@ TINY = {
     "vit": lambda: seeded(
         transformers.ViTModel,
         transformers.ViTConfig(
-            hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8
+            hidden_size=32,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=64,
+            image_size=32,
+            patch_size=8,
         ),
     ),
     "resnet": lambda: seeded(
@@ -130,7 +137,12 @@ TINY = {
     "albert": lambda: seeded(
         transformers.AlbertModel,
         transformers.AlbertConfig(
-            hidden_size=32, embedding_size=16, num_attention_heads=4, intermediate_size=64, vocab_size=99, num_hidden_layers=2
+            hidden_size=32,
+            embedding_size=16,
+            num_attention_heads=4,
+            intermediate_size=64,
+            vocab_size=99,
+            num_hidden_layers=2,
         ),
     ),
 }

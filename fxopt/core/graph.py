@@ -159,6 +159,7 @@ def source_of(node: Node) -> SourceLine | None:
     if isinstance(source, SourceLine):
         return source
     trace = re.findall(r'File "(.*?)", line (\d+), in (.*)', node.meta.get("stack_trace") or "")
+    trace = [frame for frame in trace if not frame[0].startswith(torch.__path__[0])]  # the tracer's own
     return SourceLine(trace[-1][0], int(trace[-1][1]), trace[-1][2]) if trace else None
 
 

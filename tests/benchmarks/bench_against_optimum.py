@@ -1,8 +1,8 @@
-"""MergeLinears and the batch-norm folds against optimum 1.27, in one process: `python tests/benchmarks/bench_against_optimum.py`.
+"""The passes against optimum 1.27, in one process: `python tests/benchmarks/bench_against_optimum.py`.
 
-The first run makes a virtual environment with optimum 1.27 and transformers 4.57 in `.cache/optimum`. Each round times both,
-in random order, on fresh copies of the same graph, in CPU time on one thread. What is printed is the median of the ratios
-fxopt / optimum over the rounds, with a bootstrap interval of 95 %.
+The first run makes a virtual environment with optimum 1.27 and transformers 4.57 in `.cache/optimum`. Each round times
+both, in random order, on fresh copies of the same graph, in CPU time on one thread. What is printed is the median of
+the ratios fxopt / optimum over the rounds, with a bootstrap interval of 95 %.
 """
 
 import copy

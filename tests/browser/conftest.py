@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+collect_ignore = ["graph_script.py", "linked_script.py"]  # pages, which read their arguments when run
+
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
 CHROMIUM_OPTIONS = [

@@ -1,0 +1,20 @@
+"""From a model to a graph module at module level, whose graph says what each node is and where it is from."""
+
+from fxopt.capture.checks import InputError, InputSizeError, install_checks
+from fxopt.capture.examples import example_inputs, trace
+from fxopt.capture.ladder import capture
+from fxopt.capture.report import BakedValue, CaptureError, CaptureReport, FailedRung, FixedSize
+
+__all__ = [
+    "BakedValue",
+    "CaptureError",
+    "CaptureReport",
+    "FailedRung",
+    "FixedSize",
+    "InputError",
+    "InputSizeError",
+    "capture",
+    "example_inputs",
+    "install_checks",
+    "trace",
+]

@@ -1,0 +1,105 @@
+"""From a finished recording to a graph module that holds nothing of it but plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
+
+from fxopt.capture.node_values import finished
+from fxopt.capture.tape import Tape
+
+
+def graph_module_of(tape: Tape) -> GraphModule:
+    """The graph module of a recording, sharing its leaf modules and tensors with the model."""
+    remove_unused(tape.graph, tape.effects)
+    return _assembled(tape)
+
+
+def partial_graph_module_of(tape: Tape) -> GraphModule | None:
+    """What was recorded before the model stopped; the last node is its output."""
+    last = next((node for node in reversed(tape.graph.nodes) if node in tape.values), None)
+    if last is None:
+        return None
+    tape.graph.output(last)
+    return _assembled(tape)
+
+
+def _assembled(tape: Tape) -> GraphModule:
+    names = tape.size_names()
+    for node in tape.graph.nodes:
+        info = finished(tape.values.get(node), names.text if names is not None else int)
+        if info is not None:
+            node.meta["tensor_info"] = info
+    tape.graph.lint()
+    root = _Root(tape)
+    gm = GraphModule(root, tape.graph, class_name=type(tape.model).__name__)
+    adopt(gm, tape.model)
+    return gm
+
+
+class _Root(nn.Module):
+    """Stands in for the model where the graph module looks up its targets: with the extra objects, too."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self._shared = set(map(id, tape.model.modules()))
+        original = {target: path for path, target in tape.sources.renamed.items()}
+        for node in tape.graph.nodes:
+            if node.op in ("call_module", "get_attr"):
+                target = str(node.target)
+                if target in tape.sources.extras:
+                    value = tape.sources.extras[target]
+                else:
+                    value = at_path(tape.model, original.get(target, target))
+                self._put(target, value)
+
+    def _put(self, target: str, value: Any) -> None:
+        *path, name = target.split(".")
+        owner: Any = self
+        for part in path:
+            inner = owner.__dict__.setdefault(part, nn.Module())
+            if id(inner) in self._shared:
+                return  # inside a leaf, which is there as a whole
+            owner = inner
+        # past __setattr__, which would register tensors and modules
+        owner.__dict__[name] = value
+
+
+def at_path(model: nn.Module, path: str) -> Any:
+    value: Any = model
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def adopt(gm: GraphModule, model: nn.Module) -> None:
+    """Give `gm` and its containers what the model says of itself: mode, persistence of buffers, config."""
+    models = dict(model.named_modules())
+    shared = set(map(id, model.modules()))
+    for path, module in gm.named_modules():
+        if id(module) in shared:
+            continue
+        counterpart = models.get(path)
+        module.training = counterpart.training if counterpart is not None else model.training
+        kept = set() if counterpart is None else counterpart._buffers.keys()
+        temporary = set() if counterpart is None else counterpart._non_persistent_buffers_set
+        # what is no buffer in the model must not become part of the state dict
+        module._non_persistent_buffers_set = {name for name in module._buffers if name in temporary or name not in kept}
+    config = getattr(model, "config", None)
+    if config is not None:
+        gm.config = config
+        gm.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = {"config": config}
+
+
+def remove_unused(graph: Graph, effects: set[Node]) -> None:
+    """Remove nodes that nothing uses, except those that write in place, draw random numbers or are modules.
+
+    `Graph.eliminate_dead_code` would remove in-place operations whose result is not read.
+    """
+    for node in reversed(graph.nodes):
+        if node.users or node.op in ("placeholder", "output", "call_module") or node in effects:
+            continue
+        graph.erase_node(node)

@@ -1,0 +1,171 @@
+"""What a captured graph is good for: conditions on its inputs, checked before each call.
+
+The conditions are plain data in ``gm.meta["fxopt"].checks``. The check itself is a forward pre-hook,
+which a recompilation leaves in place; `deepcopy` of a graph module drops hooks, so a deepcopy hook puts
+it back. Pickle drops both: call `install_checks` after loading, with the report in ``gm.meta["fxopt"]``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Proxy
+
+from fxopt.capture.lines import briefly
+from fxopt.capture.structure import tensors_of
+from fxopt.core.errors import FxoptError
+from fxopt.core.graph import SourceLine
+
+
+class InputError(FxoptError, ValueError):
+    """An input is not of the kind that the graph was captured for."""
+
+
+class InputSizeError(InputError):
+    """An input has a size that the graph was not captured for."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step into a container: by index or key; or, in an object, to its tensor of this index."""
+
+    key: Any
+    in_object: bool = False
+
+    def of(self, value: Any) -> Any:
+        return tensors_of(value)[self.key] if self.in_object else value[self.key]
+
+    def __str__(self) -> str:
+        return f".tensor{self.key}" if self.in_object else f"[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class InputPath:
+    """Where a value lies among the inputs: ``past[0]['key']``."""
+
+    argument: str
+    steps: tuple[Step, ...] = ()
+
+    def of(self, inputs: Mapping[str, Any]) -> Any:
+        value = inputs[self.argument]
+        for step in self.steps:
+            value = step.of(value)
+        return value
+
+    def __str__(self) -> str:
+        return self.argument + "".join(map(str, self.steps))
+
+
+@dataclass(frozen=True)
+class SizeCheck:
+    """`condition` is a Python expression over the names of `sizes`."""
+
+    condition: str
+    sizes: tuple[tuple[str, InputPath, int], ...]
+    line: SourceLine | None = None
+    reason: str = ""
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        found = {}
+        for name, path, dimension in self.sizes:
+            tensor = path.of(inputs)
+            if not isinstance(tensor, torch.Tensor):
+                return  # a TensorCheck says so
+            found[name] = tensor.shape[dimension]
+        if not eval(_compiled(self.condition), {}, found):
+            here = ", ".join(f"size {dimension} of {path} is {found[name]}" for name, path, dimension in self.sizes)
+            why = f"the model asked at {briefly(self.line)}" if self.line else self.reason
+            raise InputSizeError(f"captured for inputs with {self.condition}, here {here}; {why}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(condition: str) -> CodeType:
+    return compile(condition, "<size check>", "eval")
+
+
+@dataclass(frozen=True)
+class TensorCheck:
+    """There is a tensor, with this number of dimensions where that matters."""
+
+    path: InputPath
+    dimensions: int | None = None
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if isinstance(value, Proxy):
+            return
+        if not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"captured with a tensor as {self.path}, here it is {value!r}: capture again with this input"
+            )
+        if self.dimensions is not None and value.dim() != self.dimensions:
+            raise InputSizeError(
+                f"captured for inputs where {self.path} has {self.dimensions} dimensions, "
+                f"here it has the shape {tuple(value.shape)}"
+            )
+
+
+@dataclass(frozen=True)
+class LengthCheck:
+    """A container has as many parts as the example's."""
+
+    path: InputPath
+    length: int
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if not isinstance(value, Proxy) and len(value) != self.length:
+            raise InputSizeError(
+                f"captured for inputs where {self.path} has {self.length} parts, here it has {len(value)}"
+            )
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """An input that is no tensor has the example's value, which became part of the graph."""
+
+    path: InputPath
+    value: Any
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        same = type(value) is type(self.value) and (value == self.value or value != value)
+        if not same and not isinstance(value, Proxy):
+            raise InputError(
+                f"captured with {self.path} == {self.value!r}, here it is {value!r}: capture again with this value"
+            )
+
+
+Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck
+
+
+def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise `InputError` unless these are inputs that `gm` was captured for."""
+    report = gm.meta.get("fxopt")
+    if report is None or torch.compiler.is_compiling():
+        return
+    placeholders = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
+    inputs = dict(zip(placeholders, args)) | kwargs
+    for check in report.checks:
+        if all(path.argument in inputs for path in _paths(check)):
+            check.check(inputs)
+
+
+def _paths(check: Check) -> list[InputPath]:
+    return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]
+
+
+def install_checks(gm: GraphModule) -> None:
+    """Check the inputs of each call of `gm`, and of its deep copies, against its capture report.
+
+    Deep copies also keep what GraphModule forgets: which of its buffers are not part of the state.
+    """
+    gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
+    gm.register_forward_pre_hook(check_inputs, with_kwargs=True)
+    if install_checks not in gm._deepcopy_hooks:
+        gm._deepcopy_hooks.append(install_checks)

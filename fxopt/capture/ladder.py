@@ -1,0 +1,151 @@
+"""`capture`: from a model to a graph module, by the first way that works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+from torch.fx import GraphModule
+
+from fxopt.capture.assemble import partial_graph_module_of
+from fxopt.capture.checks import install_checks
+from fxopt.capture.hygiene import ONE_AT_A_TIME
+from fxopt.capture.inputs import Inputs, bind
+from fxopt.capture.leaves import Leaves, leaf_predicate
+from fxopt.capture.propagate import fill_in_shapes
+from fxopt.capture.remedies import line_of, reason_of, remedies_for
+from fxopt.capture.replay import Outcome, first_line, outcome_of
+from fxopt.capture.report import CaptureError, CaptureReport, FailedRung
+from fxopt.capture.rungs import Rungs, described
+from fxopt.capture.sizes import Dynamic, check_dynamic
+from fxopt.capture.verify import verified
+
+Progress = Callable[[str], None]
+
+
+def capture(
+    model: nn.Module,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic: Dynamic = "auto",
+    leaf: Leaves | None = None,
+    budget: float = 60.0,
+    allow_baked: bool = False,
+    verify: bool = True,
+    progress: Progress | None = None,
+) -> GraphModule:
+    """Capture `model` as a graph of its leaf modules and of torch functions.
+
+    `args` and `kwargs` are an example call. The graph module takes the same calls, at other sizes where
+    they are free; ``gm.meta["fxopt"]`` is the `CaptureReport`. The model is not changed, but its leaf
+    modules and tensors are shared. A model that is a graph module already is returned as it is, with
+    shapes filled in.
+
+    The ways, in order: torch.fx itself for plain modules; a recording with symbolic sizes; with the
+    example's sizes; and, on request, with real values.
+
+    >>> import torch
+    >>> gm = capture(nn.Sequential(nn.Linear(8, 4), nn.ReLU()), [torch.zeros(2, 8)])
+    >>> [node.name for node in gm.graph.nodes]
+    ['input_1', '_0', '_1', 'output']
+    >>> gm.meta["fxopt"].free
+    {'batch': 'size 0 of input'}
+
+    Args:
+        dynamic: the sizes to keep free: ``"auto"`` (the batch, and the second of two or three
+            dimensions), ``"all"``, ``"none"``, or dimensions by input: ``{"input_ids": [0, 1]}``.
+        leaf: modules to keep whole besides the layers of torch: classes, modules, paths, or a predicate
+            of module and path.
+        budget: seconds for the symbolic way, after which sizes are fixed.
+        allow_baked: take, where nothing else works, a graph in which values of the example are
+            constants: ``if x.sum() > 0`` then always goes the example's way.
+        verify: replay the graph against the model, at the example and at other sizes.
+        progress: is told each stage, in a few words.
+
+    Raises:
+        CaptureError: no way worked; it says why for each, and what to try.
+        InputError: the example does not fit the model, or `dynamic` does not fit the example.
+    """
+    inputs = bind(model, args, kwargs or {})
+    check_dynamic(dynamic, inputs)
+    if isinstance(model, GraphModule):
+        return _as_given(model, inputs, dynamic)
+    rungs = Rungs(model, inputs, dynamic, leaf_predicate(leaf), budget)
+    with ONE_AT_A_TIME:
+        return _climb(rungs, allow_baked, verify, progress or (lambda stage: None))
+
+
+def _as_given(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> GraphModule:
+    if isinstance(gm.meta.get("fxopt"), CaptureReport):
+        return gm
+    shapes = fill_in_shapes(gm, inputs, dynamic)
+    free = shapes.names.free() if shapes.names is not None else {}
+    notes = (shapes.reason,) if shapes.reason else ()
+    gm.meta["fxopt"] = CaptureReport("given", described(free), notes=notes)
+    return gm
+
+
+def _climb(rungs: Rungs, allow_baked: bool, verify: bool, tell: Progress) -> GraphModule:
+    started = time.perf_counter()
+    expected = _answer_of_model(rungs, tell) if verify else None
+    failures = _Failures(rungs, allow_baked)
+    for name, way in rungs.ways(allow_baked):
+        tell(name)
+        begun = time.perf_counter()
+        try:
+            captured = way()
+            gm, report = captured.gm, captured.report
+            gm.meta["fxopt"] = report
+            install_checks(gm)
+            if expected is not None:
+                tell("comparing with the model")
+                report = verified(captured, rungs.model, rungs.inputs, expected)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the next way is tried
+            failures.add(name, error, time.perf_counter() - begun)
+            continue
+        seconds = time.perf_counter() - started
+        gm.meta["fxopt"] = replace(report, seconds=seconds, tried=tuple(failures.ways))
+        return gm
+    raise failures.summary()
+
+
+def _answer_of_model(rungs: Rungs, tell: Progress) -> Outcome:
+    tell("running the model")
+    expected = outcome_of(rungs.model, rungs.model, rungs.inputs)
+    if expected.error is not None:
+        error, line = expected.error, line_of(expected.error)
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        subject = f"{type(rungs.model).__name__} itself raises on the example, before any capture:"
+        raise CaptureError(subject, (FailedRung("the model", reason, line),), ("another example",)) from error
+    return expected
+
+
+class _Failures:
+    """What was tried in vain, and what came of it."""
+
+    def __init__(self, rungs: Rungs, allow_baked: bool) -> None:
+        self.ways: list[FailedRung] = []
+        self._rungs, self._allow_baked = rungs, allow_baked
+        self._remedies: tuple[str, ...] = ()
+        self._partial: GraphModule | None = None
+
+    def add(self, name: str, error: Exception, seconds: float) -> None:
+        self.ways.append(FailedRung(name, reason_of(error), line_of(error), seconds))
+        tape, self._rungs.tape = self._rungs.tape, None
+        module = tape.failed_in if tape is not None else None
+        self._remedies = remedies_for(self._rungs.model, error, module, self._allow_baked)
+        partial = partial_graph_module_of(tape) if tape is not None and not tape.complete else None
+        if partial is not None and len(partial.graph.nodes) > self._length:
+            self._partial = partial
+
+    @property
+    def _length(self) -> int:
+        return len(self._partial.graph.nodes) if self._partial is not None else 0
+
+    def summary(self) -> CaptureError:
+        subject = f"no way of capturing {type(self._rungs.model).__name__} worked:"
+        return CaptureError(subject, tuple(self.ways), self._remedies, self._partial)

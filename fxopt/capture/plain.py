@@ -1,0 +1,92 @@
+"""The first rung: `torch.fx` itself, for plain modules. Every size is free, and nothing is baked in silence.
+
+A proxy that reaches Python control flow raises, so a graph that comes out holds for all inputs, except
+where the model asks for the type of a tensor; the replay finds that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx, nn
+from torch.fx import GraphModule
+from torch.fx.node import Argument as FxArgument
+
+from fxopt.capture.arguments import make_placeholders
+from fxopt.capture.assemble import adopt
+from fxopt.capture.hygiene import preserved
+from fxopt.capture.inputs import Inputs
+from fxopt.capture.leaves import Leaf
+from fxopt.capture.lines import calling_line
+from fxopt.capture.report import RecordingError
+
+
+def is_plain(model: nn.Module) -> bool:
+    """Models of transformers are not: they decide by types and shapes all over, which proxies do not have."""
+    return not any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
+
+
+def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> GraphModule:
+    with preserved(model) as before:
+        graph = _Tracer(inputs, leaf).trace(model)
+    if before.assigned:
+        # torch.fx writes `self.count += 1` as an addition, which leaves the buffer as it is
+        raise RecordingError(f"forward assigns to {', '.join(before.assigned)}, which torch.fx does not record")
+    gm = GraphModule(model, graph, class_name=type(model).__name__)
+    adopt(gm, model)
+    return gm
+
+
+class _Tracer(fx.Tracer):
+    # a buffer that forward writes to must be a node, too
+    proxy_buffer_attributes = True
+
+    def __init__(self, inputs: Inputs, leaf: Leaf) -> None:
+        super().__init__()
+        self.inputs, self.leaf = inputs, leaf
+        self.thread = threading.get_ident()
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return self.leaf(m, module_qualified_name)
+
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+    ) -> tuple[Any, list[Any]]:
+        """Placeholders for exactly the inputs of the example, under their names."""
+        nodes = make_placeholders(self.graph, self.inputs)
+        args, kwargs = self.inputs.call([fx.Proxy(node, self) for node in nodes])
+
+        def run_model() -> Any:
+            return root_fn(self.root, *args, **kwargs)
+
+        return run_model, []
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        node = super().create_node(*args, **kwargs)
+        line = calling_line()
+        if line is not None:
+            node.meta["source"] = line
+        node.meta["nn_module_stack"] = {
+            key: (path, f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else kind)
+            for key, (path, kind) in node.meta.get("nn_module_stack", {}).items()
+        }
+        return node
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if threading.get_ident() != self.thread:  # fx patches the module calls of all threads
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        if threading.get_ident() != self.thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
+
+    def create_arg(self, a: Any) -> FxArgument:
+        if isinstance(a, dict) and type(a) is not dict:
+            raise TypeError(f"torch.fx would make a plain dict of {type(a).__name__}")
+        return super().create_arg(a)

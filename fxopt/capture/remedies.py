@@ -1,0 +1,60 @@
+"""Why a rung failed, in words, and what its user can try."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.proxy import TraceError
+
+from fxopt.capture.lines import raising_line
+from fxopt.capture.replay import first_line
+from fxopt.capture.report import RecordingError
+from fxopt.capture.tape import BudgetError
+from fxopt.core.errors import FxoptError
+from fxopt.core.graph import SourceLine
+
+_DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
+
+
+def is_data_dependent(error: BaseException) -> bool:
+    return isinstance(error, _DATA_DEPENDENT) or "data-dependent" in str(error).lower()
+
+
+def reason_of(error: BaseException) -> str:
+    if is_data_dependent(error):
+        return "a decision or a number of the model depends on the data in a tensor, not only on sizes"
+    if isinstance(error, TraceError):
+        return f"Python control flow meets a tensor ({first_line(error).partition('. ')[0]})"
+    if isinstance(error, FxoptError):
+        return str(error)
+    return f"{type(error).__name__}: {first_line(error)}"
+
+
+def line_of(error: BaseException) -> SourceLine | None:
+    """The line of the model that `error` is about."""
+    if isinstance(error, RecordingError) and error.line is not None:
+        return error.line
+    return raising_line(error)
+
+
+def remedies_for(
+    model: nn.Module, error: BaseException | None, module: str | None, allow_baked: bool
+) -> tuple[str, ...]:
+    """What to try after `error`, which arose in the submodule at path `module`."""
+    tries = []
+    if isinstance(error, BudgetError):
+        tries.append("dynamic='none', or a larger budget")
+    if error is not None and is_data_dependent(error):
+        tries.append("write the condition with torch.where, or take it out of forward")
+    if module:
+        tries.append(f"keep that module whole with leaf={module!r}")
+    if model.training:
+        tries.append("model.eval()")
+    if getattr(getattr(model, "config", None), "_attn_implementation", "eager") != "eager":
+        tries.append('load the model with attn_implementation="eager"')
+    if not allow_baked:
+        tries.append("allow_baked=True, which makes the example's values and decisions constants of the graph")
+    if error is None or not is_data_dependent(error):
+        tries.append("an example of other sizes")
+    return tuple(tries)

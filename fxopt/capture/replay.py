@@ -1,0 +1,122 @@
+"""Replay a graph module against the model: at the example, at other sizes, and at size 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+from fxopt.capture.checks import InputError
+from fxopt.capture.hygiene import preserved
+from fxopt.capture.inputs import Inputs
+from fxopt.capture.sizes import InputSize
+from fxopt.capture.structure import dismantle, same_structure
+
+Free = dict[str, list[InputSize]]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a call gave: a result, and the inputs and buffers after it; or the exception that it raised.
+
+    `tensors` are copies of the tensors of the result, in the slots of its `structure`.
+    """
+
+    structure: Any = None
+    tensors: tuple[torch.Tensor, ...] = ()
+    written: tuple[torch.Tensor, ...] = ()
+    error: Exception | None = None
+
+
+def outcome_of(call: nn.Module, model: nn.Module, inputs: Inputs) -> Outcome:
+    """Run `call` on copies of `inputs`, with fixed random numbers and without a trace on `model`."""
+    tensors = inputs.copies()
+    args, kwargs = inputs.call(tensors)
+    with preserved(model) as before, torch.no_grad():
+        torch.manual_seed(0)
+        try:
+            result = run_model(call, args, kwargs)
+        except Exception as error:  # noqa: BLE001  whatever the model raises is its answer
+            return Outcome(error=error)
+        structure, parts = dismantle(result)
+        # a part may be a buffer, which is about to be brought back
+        copies = tuple(part.clone() for part in parts if isinstance(part, torch.Tensor))
+        return Outcome(structure, copies, tuple(each.clone() for each in (*tensors, *before.buffers)))
+
+
+def run_model(call: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if isinstance(call, GraphModule):
+        # its own __call__ would print the code around an error
+        return nn.Module.__call__(call, *args, **kwargs)
+    return call(*args, **kwargs)
+
+
+def difference(expected: Outcome, replayed: Outcome) -> str | None:
+    """How a replay differs from the model in more than rounding; None where it does not."""
+    if replayed.error is not None:
+        return f"the graph raises {type(replayed.error).__name__}: {first_line(replayed.error)}"
+    if not same_structure(expected.structure, replayed.structure):
+        return "the output has another structure"
+    for index, (x, y) in enumerate(zip(expected.tensors, replayed.tensors)):
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return f"output {index} is {y.dtype} {tuple(y.shape)}, not {x.dtype} {tuple(x.shape)}"
+        if not _close(x, y):
+            return f"output {index} differs by up to {_largest_difference(x, y):.2g}"
+    if not all(map(_close, expected.written, replayed.written)):
+        return "it leaves other values in an input or a buffer"
+    return None
+
+
+def _close(x: torch.Tensor, y: torch.Tensor) -> bool:
+    if x.device.type == "meta":
+        return True
+    if not (x.is_floating_point() or x.is_complex()):
+        return torch.equal(x, y)
+    finite = x[x.isfinite()]
+    scale = finite.abs().max().item() if finite.numel() else 0.0
+    rounding = 64 * torch.finfo(x.dtype).eps
+    return torch.allclose(x, y, rtol=rounding, atol=rounding * scale, equal_nan=True)
+
+
+def _largest_difference(x: torch.Tensor, y: torch.Tensor) -> float:
+    if x.dtype is torch.bool:
+        x, y = x.int(), y.int()
+    return float((x - y).abs().max())
+
+
+def resized(inputs: Inputs, free: Free, sizes: dict[str, int]) -> Inputs:
+    """`inputs` with the free sizes of these names changed, by repeating or leaving out entries."""
+    tensors = {id(each): each.tensor for each in inputs.tensors}
+    by_path = {each.path: each for each in inputs.tensors}
+    for name, size in sizes.items():
+        for place in free[name]:
+            each = by_path[place.input.path]
+            old = tensors[id(each)]
+            index = torch.arange(size, device=old.device) % old.shape[place.dimension]
+            tensors[id(each)] = old.index_select(place.dimension, index)
+    return inputs.with_tensors([tensors[id(each)] for each in inputs.tensors])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How graph and model differ on some inputs; `refused` where one of them does not take these."""
+
+    difference: str | None = None
+    refused: str = ""
+
+
+def compare_at(graph: nn.Module, model: nn.Module, inputs: Inputs) -> Comparison:
+    replayed = outcome_of(graph, model, inputs)
+    if isinstance(replayed.error, InputError):
+        return Comparison(refused=first_line(replayed.error))
+    expected = outcome_of(model, model, inputs)
+    if expected.error is not None:
+        return Comparison(refused=f"the model raises {type(expected.error).__name__}: {first_line(expected.error)}")
+    return Comparison(difference(expected, replayed))
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

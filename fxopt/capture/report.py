@@ -1,0 +1,111 @@
+"""What capture says of its result, and how it fails. Plain data, which pickles."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+
+from torch.fx import GraphModule
+
+from fxopt.capture.checks import Check
+from fxopt.capture.lines import at
+from fxopt.core.errors import FxoptError
+from fxopt.core.graph import SourceLine
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """A condition on the sizes of the inputs that the graph holds for, and the line that asked for it."""
+
+    condition: str
+    line: SourceLine | None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.condition}, {f'asked at {self.line}' if self.line else self.reason}"
+
+
+@dataclass(frozen=True)
+class BakedValue:
+    """A value of the example that became part of the graph: ``.item()``, ``bool()`` and their like."""
+
+    function: str
+    value: str
+    line: SourceLine | None
+
+    def __str__(self) -> str:
+        return f"{self.function.strip('_')} gave {self.value} at {at(self.line)}"
+
+
+@dataclass(frozen=True)
+class FailedRung:
+    """A way of capturing that did not work, and why."""
+
+    rung: str
+    reason: str
+    line: SourceLine | None = None
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.rung}: {self.reason}" + (f" (at {self.line})" if self.line else "")
+
+
+@dataclass(frozen=True)
+class CaptureReport:
+    """How a graph module came to be; it lies in ``gm.meta["fxopt"]``.
+
+    - ``rung``: ``plain`` (torch.fx itself), ``symbolic``, ``fixed`` or ``real`` sizes, or ``given``;
+    - ``free``: each free size under its readable name, and where it is found;
+    - ``fixed``: conditions on the other sizes, each with the line of the model that asked;
+    - ``baked``: values of the example that became constants (only on the ``real`` rung);
+    - ``verified``: whether the graph was replayed against the model, at the example and at other sizes;
+    - ``checks``: what every call of the graph module is checked for;
+    - ``temporary``: its buffers that are not part of its state.
+    """
+
+    rung: str
+    free: dict[str, str] = field(default_factory=dict)
+    fixed: tuple[FixedSize, ...] = ()
+    baked: tuple[BakedValue, ...] = ()
+    seconds: float = 0.0
+    verified: bool = False
+    notes: tuple[str, ...] = ()
+    tried: tuple[FailedRung, ...] = ()
+    checks: tuple[Check, ...] = ()
+    temporary: tuple[str, ...] = ()
+
+
+class RecordingError(FxoptError, RuntimeError):
+    """A rung of the ladder met something that it cannot write down."""
+
+    def __init__(self, message: str, line: SourceLine | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class CaptureError(FxoptError, RuntimeError):
+    """No way of capturing the model worked; `rungs` says why for each, `partial` is the graph up to there."""
+
+    def __init__(
+        self,
+        subject: str,
+        rungs: tuple[FailedRung, ...] = (),
+        remedies: tuple[str, ...] = (),
+        partial: GraphModule | None = None,
+    ) -> None:
+        self.subject, self.rungs, self.remedies, self.partial = subject, rungs, remedies, partial
+        super().__init__(self._text())
+
+    @property
+    def line(self) -> SourceLine | None:
+        """The line of the model where the furthest rung stopped."""
+        return next((rung.line for rung in self.rungs if rung.line is not None), None)
+
+    def _text(self) -> str:
+        parts = [self.subject]
+        parts += [textwrap.indent(str(rung), "  ") for rung in self.rungs]
+        if self.line is not None and self.line.text:
+            parts.append(f"The model's line: {self.line.text}")
+        if self.remedies:
+            parts.append("What to try: " + "; ".join(self.remedies) + ".")
+        return "\n".join(parts)

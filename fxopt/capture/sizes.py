@@ -1,0 +1,215 @@
+"""Symbolic sizes of the inputs of one recording, and the questions that were asked about them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+from fxopt.capture.checks import InputSizeError
+from fxopt.capture.inputs import Inputs, InputTensor
+from fxopt.capture.lines import calling_line, is_models
+from fxopt.core.graph import SourceLine
+
+Dynamic = str | Mapping[str, Collection[int]]
+"""Which sizes are to be free: "auto", "all", "none", or dimensions by the name of the input."""
+
+_ASKERS = ("symbolic_shapes.py", "sym_node.py", "recording.py", "torch/__init__.py")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A condition on sizes that torch or the model asked about, and that holds for the example."""
+
+    condition: Any
+    line: SourceLine | None
+    reason: str = ""
+
+
+class _Guards(list[Any]):
+    """The guards of a ShapeEnv, together with the line that asked each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.questions: list[Question] = []
+        self.reason = "an operation of torch asked"
+
+    def append(self, guard: Any) -> None:
+        super().append(guard)
+        if not _is_about_speed(guard.expr):
+            line = calling_line()
+            self.questions.append(Question(guard.expr, line, "" if line else self.reason))
+
+
+def _is_about_speed(condition: Any) -> bool:
+    """Whether torch asked itself, to choose among equal ways of computing.
+
+    It asks whether sizes differ or are 1 (which a batch of 1 would fail), and for the algorithm of a
+    convolution, ``batch < 16``.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.endswith(_ASKERS):
+        frame = frame.f_back
+    asker = frame.f_code
+    if asker.co_name == "conv" and asker.co_filename.endswith("fake_impls.py"):
+        return True
+    return isinstance(condition, sympy.Ne) and not is_models(asker.co_filename)
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a symbol is in the graph: a size or stride of a node's tensor, or the node's own value."""
+
+    kind: str  # "size", "stride" or "value"
+    node: Node
+    dimension: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class InputSize:
+    """One size of an input."""
+
+    input: InputTensor
+    dimension: int
+
+    @property
+    def where(self) -> str:
+        return f"size {self.dimension} of {self.input.path}"
+
+    @property
+    def name(self) -> str:
+        return f"size_of_{self.input.name}_{self.dimension}"
+
+    @property
+    def in_example(self) -> int:
+        return self.input.tensor.shape[self.dimension]
+
+
+class Sizes:
+    """The ShapeEnv of one recording, with a symbol for each size that is to be free."""
+
+    def __init__(self, inputs: Inputs, dynamic: Dynamic) -> None:
+        self.inputs, self.dynamic = inputs, dynamic
+        self._guards = _Guards()
+        self.env = ShapeEnv(duck_shape=False, allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+        self.env.guards = self._guards
+        self.of_inputs: dict[Any, InputSize] = {}
+        self.origins: dict[Any, Origin] = {}
+        self.never_free: list[InputSize] = []
+        self._numbers: dict[Any, torch.SymInt] = {}
+
+    @property
+    def questions(self) -> list[Question]:
+        return self._guards.questions
+
+    def fake(self, mode: FakeTensorMode, each: InputTensor, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake tensor for an input, with a symbol for each of its free sizes."""
+        from torch._dynamo.source import ConstantSource  # a second of imports, which most runs can do without
+
+        wanted = free_dimensions(each, self.dynamic)
+        kinds = [DimDynamic.DYNAMIC if i in wanted else DimDynamic.STATIC for i in range(tensor.dim())]
+        context: Any = StatelessSymbolicContext(
+            dynamic_sizes=kinds, constraint_sizes=[None for _ in kinds]
+        )  # fmt: skip
+        source = ConstantSource(each.name)
+        fake = mode.from_tensor(tensor.contiguous(), source=source, symbolic_context=context)
+        sizes: tuple[Any, ...] = tuple(fake.shape)
+        for dimension, size in enumerate(sizes):
+            symbol = symbol_of(size)
+            if symbol is None:
+                self.never_free.append(InputSize(each, dimension))
+            else:
+                self.of_inputs[symbol], self._numbers[symbol] = InputSize(each, dimension), size
+        return fake
+
+    def bind(self, values: Any, node: Node, kind: str) -> None:
+        """Remember `node` as the origin of the symbols that first appear in its sizes or strides."""
+        for dimension, value in enumerate(values):
+            symbol = symbol_of(value)
+            if symbol is not None:
+                self.origins.setdefault(symbol, Origin(kind, node, dimension))
+
+    def is_unbacked(self, value: Any) -> bool:
+        """Whether a symbolic number, or one in a list, is data that no input size gives."""
+        if isinstance(value, (list, tuple)):
+            return any(map(self.is_unbacked, value))
+        if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return False
+        return any(str(symbol).startswith(("u", "zuf")) for symbol in value.node.expr.free_symbols)
+
+    def share_companions(self) -> None:
+        """Take a mask of the shape of its token ids to have that shape always.
+
+        Operations like ``mask[index]`` would leave its sizes free of theirs, and a model that leaves out
+        a mask of ones would take any.
+        """
+        self._guards.reason = "a mask has the sizes of its token ids"
+        by_place = {(size.input.name, size.dimension): symbol for symbol, size in self.of_inputs.items()}
+        for (name, dimension), symbol in by_place.items():
+            leader = by_place.get((_leader(name), dimension))
+            if leader is None:
+                continue
+            if self.of_inputs[leader].in_example == self.of_inputs[symbol].in_example:
+                bool(self._numbers[leader] == self._numbers[symbol])  # torch notes the answer as a guard
+
+    def release(self) -> None:
+        """The ShapeEnv lives on in caches of torch: leave no way from it to the recording."""
+        self.env.guards = list(self._guards)
+
+
+def symbol_of(value: Any) -> Any:
+    """The symbol that a size is made of, if it is one.
+
+    Not what it was replaced with: of two sizes that were found equal, each has its own origin.
+    """
+    symbol = value.node._expr if isinstance(value, torch.SymInt) else None
+    return symbol if isinstance(symbol, sympy.Symbol) else None
+
+
+def _leader(name: str) -> str:
+    """The input whose sizes this one has: ``decoder_input_ids`` for ``decoder_attention_mask``."""
+    for companion in ("attention_mask", "token_type_ids", "position_ids"):
+        if name.endswith(companion):
+            return name.removesuffix(companion) + "input_ids"
+    return ""
+
+
+def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
+    """The dimensions of an input that get a symbol.
+
+    By default the batch, and with two or three dimensions the second: the sequence of token ids, a
+    waveform or ``(batch, sequence, channels)``. Channels, heights and widths of images stay fixed: all
+    free, a small Swin takes a minute.
+    """
+    if isinstance(dynamic, Mapping):
+        return dynamic.get(each.name, dynamic.get(str(each.path), ()))
+    if dynamic == "all":
+        return range(each.tensor.dim())
+    if dynamic == "none":
+        return ()
+    return (0, 1) if 2 <= each.tensor.dim() <= 3 else (0,)
+
+
+def check_dynamic(dynamic: Dynamic, inputs: Inputs) -> None:
+    """Raise where `dynamic` names no input, or no dimension of it."""
+    if not isinstance(dynamic, Mapping):
+        if dynamic not in ("auto", "all", "none"):
+            raise InputSizeError(
+                f"dynamic={dynamic!r} is not known: give 'auto', 'all', 'none' or {{input: dimensions}}"
+            )
+        return
+    known = {name: each for each in inputs.tensors for name in (each.name, str(each.path))}
+    for name, dimensions in dynamic.items():
+        if name not in known:
+            raise InputSizeError(f"dynamic names {name!r}, but the inputs are {', '.join(known)}")
+        shape = tuple(known[name].tensor.shape)
+        wrong = [i for i in dimensions if not 0 <= i < len(shape)]
+        if wrong:
+            raise InputSizeError(f"dynamic asks for the dimensions {wrong} of {name}, of shape {shape}")

@@ -1,0 +1,107 @@
+"""Python values with tensors inside: take the tensors out, and put others in their place.
+
+Lists, tuples, named tuples, dicts, dataclasses and plain objects (a cache of keys and values, say) are
+walked in one fixed order, so that `tensors_of` and `assemble` agree on which tensor is which.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+SIZE_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slot:
+    """Where the tensor of this index was."""
+
+    index: int
+
+
+def dismantle(value: Any) -> tuple[Any, list[Any]]:
+    """A copy of `value` with a `Slot` for each tensor and symbolic size, and these in order."""
+    parts: list[Any] = []
+    memo: dict[int, Any] = {}
+
+    def strip(part: Any) -> Any:
+        if isinstance(part, (torch.Tensor, *SIZE_TYPES)):
+            parts.append(part)
+            return Slot(len(parts) - 1)
+        return _changed(part, strip, memo)
+
+    return strip(value), parts
+
+
+def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
+    """A copy of `skeleton` with `parts` in its slots."""
+    memo: dict[int, Any] = {}
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, Slot):
+            return parts[part.index]
+        return _changed(part, fill, memo)
+
+    return fill(skeleton)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors inside `value`, in the order of `dismantle`."""
+    return [part for part in dismantle(value)[1] if isinstance(part, torch.Tensor)]
+
+
+def same_structure(one: Any, other: Any) -> bool:
+    """Whether two dismantled values are the same but for what goes in their slots."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (int, float, str, Slot)):
+        return one == other or one != one
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same_structure(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same_structure, one, other))
+    if is_plain_object(one):
+        return same_structure(one.__dict__, other.__dict__)
+    return True
+
+
+def is_plain_object(value: Any) -> bool:
+    """Whether `value` is an instance of an ordinary Python class, whose state is its ``__dict__``."""
+    kind: Any = type(value)
+    return hasattr(value, "__dict__") and kind.__new__ is object.__new__ and not isinstance(value, nn.Module)
+
+
+def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
+    """A copy of the container `value` with `change` applied to what it holds; anything else as it is."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return kind(change(part) for part in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return kind(*(change(part) for part in value))
+    if isinstance(value, dict):
+        return _changed_dict(value, {key: change(part) for key, part in value.items()})
+    if not is_plain_object(value):
+        return value
+    if id(value) not in memo:
+        new = memo[id(value)] = object.__new__(kind)
+        new.__dict__.update({name: change(part) for name, part in value.__dict__.items()})
+    return memo[id(value)]
+
+
+def _changed_dict(value: dict[Any, Any], items: dict[Any, Any]) -> Any:
+    kind: Any = type(value)
+    if kind is dict:
+        return items
+    if kind is collections.OrderedDict:
+        return collections.OrderedDict(items)
+    if hasattr(kind, "__dataclass_fields__"):  # the ModelOutput of transformers
+        return kind(**items)
+    new = copy.copy(value)
+    new.update(items)
+    return new

@@ -1,0 +1,242 @@
+"""Run the model once, with real Python control flow, and write down what it does to tensors.
+
+- `nn.Module.__call__` is patched: a leaf module becomes one ``call_module`` node;
+- a torch function mode records torch functions and tensor methods;
+- a torch dispatch mode records, as aten operations, what the function level could not see: inside vmap,
+  in scripted functions and C++ extensions. Each operation is recorded by exactly one of the two.
+
+The tensors are fake with symbolic sizes, fake with fixed sizes, or real; see `Tensors`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx import Graph, Node
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fxopt.capture.arguments import Arguments
+from fxopt.capture.hygiene import MODULE_CALL, autocast_regions, exporting, module_calls, preserved
+from fxopt.capture.inputs import Inputs
+from fxopt.capture.leaves import Leaf
+from fxopt.capture.lines import at, calling_line
+from fxopt.capture.node_values import Snapshot, snapshot
+from fxopt.capture.report import BakedValue, RecordingError
+from fxopt.capture.results import Results, has_tensor, storage_of, tensors_in
+from fxopt.capture.size_names import SizeNames
+from fxopt.capture.sources import Sources
+from fxopt.capture.spelling import DATA_READS, Call, as_other_calls
+from fxopt.core.graph import SourceLine
+
+
+class BudgetError(RecordingError):
+    """A rung took longer than its budget."""
+
+
+class _FunctionMode(TorchFunctionMode):
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self.tape = tape
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.tape.on_function(Call(func, tuple(args), kwargs or {}))
+
+
+class _DispatchMode(TorchDispatchMode):
+    def __init__(self, tape: Tape) -> None:
+        super().__init__()
+        self.tape = tape
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.tape.on_dispatch(func, tuple(args), kwargs or {})
+
+
+class Tape:
+    """One recording of `model`: its `graph`, the `values` of its nodes, and the objects that it reads."""
+
+    def __init__(
+        self, model: nn.Module, inputs: Inputs, sources: Sources, leaf: Leaf, budget: float | None = None
+    ) -> None:
+        self.model, self.inputs, self.sources, self.leaf = model, inputs, sources, leaf
+        self.graph = Graph()
+        self.values: dict[Node, Snapshot] = {}
+        self.effects: set[Node] = set()
+        self.baked: list[BakedValue] = []
+        self.grad_switched: SourceLine | None = None
+        """Where the model first switches grad mode, which the graph does not do."""
+        self.complete = False
+        self.assigned: list[str] = []
+        """Attributes of modules that forward assigns to, which the graph does not."""
+        self.failed_in: str | None = None
+        """The path of the innermost module in which the model raised."""
+        self.arguments = Arguments(self.graph, model, sources, self._stamp)
+        self.results = Results(sources, self.arguments.sizes, self._emit, self._alias)
+        self._deadline = time.perf_counter() + budget if budget is not None else float("inf")
+        self._budget = budget
+        self._inside = 0  # depth of calls that are one node each
+        self._stack: list[tuple[str, str]] = []
+        self._has_effect = False
+        self._storages: set[int] = set()
+        self._autocasts: dict[int, Node] = {}
+
+    # ------------------------------------------------------------ the run
+    def record(self) -> None:
+        """Fill the graph, its output included."""
+        with preserved(self.model) as before, contextlib.ExitStack() as modes:
+            self.assigned = before.assigned
+            args, kwargs = self.arguments.bind(self.inputs, self._value)
+            if self.sources.fake_mode is not None:
+                modes.enter_context(exporting())
+                modes.enter_context(self.sources.fake_mode)
+                modes.enter_context(enable_python_dispatcher())
+            modes.enter_context(_DispatchMode(self))
+            modes.enter_context(_FunctionMode(self))
+            modes.enter_context(module_calls(self.on_module))
+            modes.enter_context(autocast_regions(self._enter_autocast, self._leave_autocast))
+            output = self.run_model(args, kwargs)
+        self.graph.output(self.arguments.output(output))
+        self.complete = True
+
+    def size_names(self) -> SizeNames | None:
+        """Names for the symbolic sizes, as far as the recording has come."""
+        return SizeNames(self.sources.sizes) if self.sources.sizes is not None else None
+
+    def run_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return self.model(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _as_one_node(self, inputs: Any) -> Iterator[None]:
+        """Record nothing within, but note whether it writes into `inputs` or draws random numbers."""
+        self._has_effect = False
+        self._storages = {storage_of(tensor) for tensor in tensors_in(inputs)}
+        self._inside += 1
+        try:
+            yield
+        finally:
+            self._inside -= 1
+
+    def _is_hidden(self) -> bool:
+        return self._inside > 0 or torch._C._functorch.maybe_current_level() is not None
+
+    # ------------------------------------------------------------ modules
+    def on_module(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._is_hidden():
+            return MODULE_CALL(module, *args, **kwargs)
+        path = self.sources.path_of(module)
+        if not self.leaf(module, path or ""):
+            kind = type(module)
+            self._stack.append(
+                (f"<{kind.__name__}>" if path is None else path, f"{kind.__module__}.{kind.__qualname__}")
+            )
+            try:
+                return MODULE_CALL(module, *args, **kwargs)
+            except Exception:
+                self.failed_in = self.failed_in or path
+                raise
+            finally:
+                self._stack.pop()
+        target = self.sources.target_of(module)
+        written_args, written_kwargs = self.arguments.of(args), self.arguments.of(kwargs)
+        with self._as_one_node((args, kwargs)):
+            result = MODULE_CALL(module, *args, **kwargs)
+        node = self._emit("call_module", target, written_args, written_kwargs, result)
+        self.effects.add(node)
+        return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
+
+    # ------------------------------------------------------------ functions
+    def on_function(self, call: Call) -> Any:
+        if self._is_hidden():
+            return call.function(*call.args, **call.kwargs)
+        if time.perf_counter() > self._deadline:
+            raise BudgetError(f"it took more than the budget of {self._budget} s", calling_line())
+        other = as_other_calls(call)
+        if other is not None:
+            with _FunctionMode(self):
+                return other()
+        self._note(call)
+        with self._as_one_node((call.args, call.kwargs)):
+            result = call.function(*call.args, **call.kwargs)
+        if call.name in DATA_READS and self.sources.kind == "real":
+            self.baked.append(BakedValue(call.name, repr(result)[:60], calling_line()))
+        if call.set_property is not None:
+            return result
+        writes = call.name == "__setitem__" or (result is None and self._has_effect)
+        if not writes and not has_tensor(result) and not self.sources.is_unbacked(result):
+            return result
+        return self._record_function(call, result)
+
+    def _record_function(self, call: Call, result: Any) -> Any:
+        args, kwargs = self.arguments.of(call.args), self.arguments.of(call.kwargs)
+        node = self._emit(*call.spelled(args, kwargs), result)
+        if self._has_effect or call.is_in_place:
+            self.effects.add(node)
+        return self.results.bind(result, node, () if call.is_in_place else (call.args, call.kwargs))
+
+    def _note(self, call: Call) -> None:
+        if call.set_property is not None and call.set_property not in ("requires_grad", "grad"):
+            line = calling_line()
+            raise RecordingError(f"an assignment to .{call.set_property} of a tensor at {at(line)}", line)
+        if call.function is torch._C._set_grad_enabled:
+            self.grad_switched = self.grad_switched or calling_line()
+
+    # ------------------------------------------------------------ operations that only dispatch sees
+    def on_dispatch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        writes = function._schema.is_mutable
+        if self._inside:
+            if torch.Tag.nondeterministic_seeded in function.tags or (writes and self._writes_input(args)):
+                self._has_effect = True
+            return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+        if not has_tensor(result) and not writes and not self.sources.is_unbacked(result):
+            return result
+        node = self._emit("call_function", function, self.arguments.of(args), self.arguments.of(kwargs), result)
+        if writes or torch.Tag.nondeterministic_seeded in function.tags:
+            self.effects.add(node)
+        return self.results.bind(result, node)
+
+    def _writes_input(self, args: tuple[Any, ...]) -> bool:
+        return any(storage_of(tensor) in self._storages for tensor in tensors_in(args))
+
+    def _enter_autocast(self, region: Any) -> None:
+        if not self._inside and region._enabled:
+            args = (region.device, region.fast_dtype, region._enabled, region._cache_enabled)
+            function = torch.amp.autocast_mode._enter_autocast
+            node = self._autocasts[id(region)] = self._emit("call_function", function, args, {}, None)
+            self.effects.add(node)
+
+    def _leave_autocast(self, region: Any) -> None:
+        node = self._autocasts.pop(id(region), None)
+        if node is not None:
+            function = torch.amp.autocast_mode._exit_autocast
+            self.effects.add(self._emit("call_function", function, (node,), {}, None))
+
+    # ------------------------------------------------------------ nodes and values
+    def _emit(self, op: str, target: Any, args: Any, kwargs: Any, value: Any) -> Node:
+        node = self.graph.create_node(op, target, tuple(args), dict(kwargs))
+        self._stamp(node)
+        self._value(node, value)
+        return node
+
+    def _stamp(self, node: Node) -> None:
+        node.meta["nn_module_stack"] = {path: (path, kind) for path, kind in self._stack}
+        line = calling_line()
+        if line is not None:
+            node.meta["source"] = line
+
+    def _value(self, node: Node, value: Any) -> None:
+        self.values[node] = snapshot(value)
+
+    def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Another object for an operation's own input (dropout in eval, ``contiguous``): each has its node."""
+        self._inside += 1
+        try:
+            return torch.ops.aten.alias.default(tensor)
+        finally:
+            self._inside -= 1

@@ -1,0 +1,125 @@
+"""Where two graphs begin to differ: the first node whose value has other bits."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Interpreter, Node
+
+from fxopt.evidence.output_report import OutputReport, compared
+from fxopt.evidence.running import leaves_of, run
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first node, of those in both graphs, that returns something else; and how far apart it is."""
+
+    node: str
+    report: OutputReport
+    agreeing: int
+
+
+class _Watched(Interpreter):
+    """Runs a graph and shows what each node returned, before a later node can change it in place."""
+
+    def __init__(self, gm: GraphModule, watch: Callable[[Node, Any], None]) -> None:
+        super().__init__(gm)
+        self.watch = watch
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        self.watch(n, result)
+        return result
+
+
+def first_difference(
+    before: GraphModule, after: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
+) -> Divergence | None:
+    """Run two graphs on the same inputs; the first node of `after` that differs from its namesake.
+
+    A node that a pass rewrote may do so by design: a convolution that has taken up a batch norm returns
+    what the batch norm did. None where all namesakes return the same bits.
+
+    Values are kept as digests, so a large graph does not take the memory of all its activations; the
+    graphs are run once more for the node that was found.
+    """
+    inputs = args, kwargs or {}
+    old = _values(before, inputs, _digest)
+    new = _values(after, inputs, _digest)
+    shared = [name for name in new if name in old]
+    for number, name in enumerate(shared):
+        if old[name] != new[name]:
+            report = _far_apart(name, _leaves(before, inputs, name), _leaves(after, inputs, name))
+            return Divergence(name, report, agreeing=number)
+    return None
+
+
+def _values(gm: GraphModule, inputs: Any, keep: Callable[[Any], Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {}
+
+    def watch(node: Node, value: Any) -> None:
+        if node.op != "output":
+            kept[node.name] = keep(value)
+
+    _run_watched(gm, inputs, watch)
+    return kept
+
+
+def _leaves(gm: GraphModule, inputs: Any, name: str) -> dict[str, Any]:
+    """What the node with this name returns, leaf by leaf."""
+    kept: dict[str, Any] = {}
+
+    def watch(node: Node, value: Any) -> None:
+        if node.name == name:
+            for path, leaf in leaves_of(value):
+                kept[path] = leaf.clone() if isinstance(leaf, Tensor) else leaf
+
+    _run_watched(gm, inputs, watch)
+    return kept
+
+
+def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None]) -> None:
+    class Run(torch.nn.Module):
+        """Lets `run`, which takes a module, guard the graph's buffers and the generator."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.gm = gm
+
+        def forward(self, *args: Any, **kwargs: Any) -> None:
+            _Watched(gm, watch).run(*_in_order(gm, args, kwargs))
+
+    run(Run(), *inputs)
+
+
+def _in_order(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The inputs in the order of the placeholders, with defaults for those that are not given."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    ordered = list(args)
+    for node in placeholders[len(args) :]:
+        name = str(node.target)
+        ordered.append(kwargs[name] if name in kwargs else next(iter(node.args), None))
+    return ordered
+
+
+def _digest(value: Any) -> tuple[Any, ...]:
+    return tuple((path, _leaf_digest(leaf)) for path, leaf in leaves_of(value))
+
+
+def _leaf_digest(leaf: Any) -> Any:
+    if not isinstance(leaf, Tensor):
+        return leaf if isinstance(leaf, bool | int | float | str | None) else type(leaf).__name__
+    flat = leaf.detach().cpu().contiguous().flatten()
+    data = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    return leaf.shape, leaf.dtype, hashlib.blake2b(data, digest_size=16).digest()
+
+
+def _far_apart(name: str, old: dict[str, Any], new: dict[str, Any]) -> OutputReport:
+    """The leaf of the node that lies furthest apart."""
+    reports = [compared(path or name, old.get(path), new.get(path)) for path in dict.fromkeys([*old, *new])]
+    return min((report for report in reports if report is not None), key=lambda report: report.closeness)

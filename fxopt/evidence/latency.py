@@ -1,0 +1,254 @@
+"""Is the new graph faster? Paired, interleaved measurements with an A/A control beside every A/B.
+
+On a shared machine a single timing says little: the same model, timed twice in a row, differs by half.
+So a round measures the original, the new graph, and the original once more as a control, in random
+order, and only ratios within a round are used. The figure is their median, with a bootstrap interval.
+A difference is claimed where that interval excludes 1 and lies further from 1 than the original does
+from itself. Times are CPU time of this thread, with torch held to one thread.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from fxopt.evidence.running import copied, left_as_it_was
+
+SAMPLE_SECONDS = 0.02
+WARM_UPS = 2
+FEWEST_ROUNDS = 5
+
+_BEFORE, _AFTER, _CONTROL = "before", "after", "control"
+_RESAMPLES = 2000
+_MOST_CALLS = 10_000
+_SHORTEST = 1e-9  # where the clock did not move
+
+# the number of threads belongs to the process, and two measurements at once would slow each other down
+_MEASURING = threading.Lock()
+_PATIENCE = 0.2
+
+Clock = Callable[[], float]
+Progress = Callable[[float], bool | None]
+
+
+@dataclass(frozen=True)
+class Round:
+    """Seconds for one call, measured side by side; `control` is the original again."""
+
+    before: float
+    after: float
+    control: float
+
+
+@dataclass(frozen=True)
+class LatencyReport:
+    """What was measured. A `ratio` above 1 means that the new graph is faster, by that factor.
+
+    `low` and `high` bound its 95 % interval, `control_low` and `control_high` that of the original against
+    itself. All are NaN before the first full round. `stopped` says what ended it early, if anything did.
+    """
+
+    rounds: tuple[Round, ...]
+    ratio: float
+    low: float
+    high: float
+    control_low: float
+    control_high: float
+    calls_per_sample: int
+    threads: int
+    machine: str
+    stopped: str | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        return self.stopped == "cancelled"
+
+    @property
+    def before_ms(self) -> float:
+        """The median of one call of the original, in milliseconds of CPU time."""
+        return _median([one.before for one in self.rounds]) * 1000
+
+    @property
+    def after_ms(self) -> float:
+        return _median([one.after for one in self.rounds]) * 1000
+
+    @property
+    def shown(self) -> bool:
+        """Whether a difference is shown, and not noise alone."""
+        if len(self.rounds) < FEWEST_ROUNDS or self.low <= 1 <= self.high:
+            return False
+        noise = max(abs(math.log(self.control_low)), abs(math.log(self.control_high)))
+        return abs(math.log(self.ratio)) > noise
+
+    @property
+    def verdict(self) -> str:
+        """The answer in words, with the interval."""
+        if len(self.rounds) < FEWEST_ROUNDS:
+            return f"not enough rounds for an answer ({len(self.rounds)} of at least {FEWEST_ROUNDS})"
+        if not self.shown:
+            itself = f"; the original against itself [{self.control_low:.2f}, {self.control_high:.2f}]"
+            within = itself if not self.low <= 1 <= self.high else ""
+            return f"no difference shown [{self.low:.2f}, {self.high:.2f}]{within}"
+        if self.ratio > 1:
+            return f"{self.ratio:.2f}x faster [{self.low:.2f}, {self.high:.2f}]"
+        return f"{1 / self.ratio:.2f}x slower [{1 / self.high:.2f}, {1 / self.low:.2f}]"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each round, in milliseconds for one call."""
+        rows = [(one.before * 1000, one.after * 1000, one.control * 1000) for one in self.rounds]
+        return pd.DataFrame(rows, columns=["before ms", "after ms", "before again ms"])
+
+
+def measure(
+    before: nn.Module,
+    after: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    rounds: int = 15,
+    budget: float = 60.0,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+    clock: Clock = time.thread_time,
+    wall: Clock = time.monotonic,
+) -> LatencyReport:
+    """Measure two models side by side on the same inputs.
+
+    `on_progress` is told the share that is done, after each sample; it ends the measurement by
+    returning False. So does `budget`, in seconds by the clock on the wall. A round that was not finished
+    does not count. Neither the models, the inputs nor torch's number of threads are changed.
+    Only one measurement runs in a process; another waits for its turn, and can be cancelled meanwhile.
+    """
+    bench = _Bench(before, after, copied((args, kwargs or {})), clock)
+    told = on_progress or (lambda share: None)
+    while not _MEASURING.acquire(timeout=_PATIENCE):
+        if told(0.0) is False:
+            return report_of([], stopped="cancelled", seed=seed)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        with torch.inference_mode(), left_as_it_was(before), left_as_it_was(after):
+            deadline = wall() + budget
+
+            def why_stop(samples: int) -> str | None:
+                if told(samples / (3 * rounds)) is False:
+                    return "cancelled"
+                if wall() > deadline and samples < 3 * rounds:
+                    return f"out of time ({budget:g} s)"
+                return None
+
+            calls = bench.warm_up()
+            done, stopped = bench.run(rounds, calls, random.Random(seed), why_stop)
+    finally:
+        torch.set_num_threads(threads)
+        _MEASURING.release()
+    return report_of(done, calls_per_sample=calls, stopped=stopped, seed=seed)
+
+
+class _Bench:
+    """The two models with their inputs, and the clock."""
+
+    def __init__(self, before: nn.Module, after: nn.Module, inputs: Any, clock: Clock) -> None:
+        self.models = {_BEFORE: before, _AFTER: after, _CONTROL: before}
+        self.args, self.kwargs = inputs
+        self.clock = clock
+
+    def run(
+        self, rounds: int, calls: int, order: random.Random, why_stop: Callable[[int], str | None]
+    ) -> tuple[list[Round], str | None]:
+        """The rounds that were finished, and what `why_stop`, asked after each sample, ended them with."""
+        done: list[Round] = []
+        for number in range(rounds):
+            found: dict[str, float] = {}
+            stopped = None
+            for side in order.sample((_BEFORE, _AFTER, _CONTROL), 3):
+                found[side] = self.sample(side, calls)
+                stopped = why_stop(3 * number + len(found))
+                if stopped is not None:
+                    break
+            if len(found) == 3:
+                done.append(Round(**found))
+            if stopped is not None:
+                return done, stopped
+        return done, None
+
+    def sample(self, side: str, calls: int) -> float:
+        """Seconds for one call, the mean of some in a row."""
+        model, args, kwargs = self.models[side], self.args, self.kwargs
+        if calls > 1:
+            model(*args, **kwargs)  # the original is run twice as often and would find more in the caches
+        start = self.clock()
+        for _ in range(calls):
+            model(*args, **kwargs)
+        return max(self.clock() - start, _SHORTEST) / calls
+
+    def warm_up(self) -> int:
+        """Calls both models; how many calls in a row make a sample of either long enough."""
+        sides = (_BEFORE, _AFTER)
+        shortest = min([self.sample(side, 1) for _ in range(WARM_UPS)][-1] for side in sides)
+        calls = 1
+        while shortest < SAMPLE_SECONDS and calls < _MOST_CALLS:
+            calls = min(_MOST_CALLS, calls * max(2, math.ceil(SAMPLE_SECONDS / shortest)))
+            shortest = min(self.sample(side, calls) * calls for side in sides)
+        return calls
+
+
+def report_of(
+    rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None, seed: int = 0
+) -> LatencyReport:
+    """The statistics of some rounds, however they were measured."""
+    ratios = np.array([one.before / one.after for one in rounds])
+    controls = np.array([one.before / one.control for one in rounds])
+    low, high = _interval(ratios, seed)
+    control_low, control_high = _interval(controls, seed + 1)
+    return LatencyReport(
+        rounds=tuple(rounds),
+        ratio=_median(list(ratios)),
+        low=low,
+        high=high,
+        control_low=control_low,
+        control_high=control_high,
+        calls_per_sample=calls_per_sample,
+        threads=1,
+        machine=machine(),
+        stopped=stopped,
+    )
+
+
+def _interval(ratios: np.ndarray[Any, np.dtype[np.float64]], seed: int) -> tuple[float, float]:
+    """A 95 % bootstrap interval of the median."""
+    if not len(ratios):
+        return math.nan, math.nan
+    draws = np.random.default_rng(seed).integers(len(ratios), size=(_RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.median(ratios[draws], axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _median(values: list[float]) -> float:
+    return float(np.median(values)) if values else math.nan
+
+
+def machine() -> str:
+    """The processor's name and how many cores there are."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    return f"{name}, {os.cpu_count()} cores"

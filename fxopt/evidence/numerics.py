@@ -1,0 +1,142 @@
+"""Does the new graph compute what the original computes? Judged by rounding, not by a tolerance.
+
+The rule, and what it says of one output, is in `output_report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from torch import nn
+
+from fxopt.evidence.float64 import in_float64, run_in_float64
+from fxopt.evidence.output_report import OutputReport, compared
+from fxopt.evidence.running import EvidenceError, leaves_of, run
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class NumericsReport:
+    """What was compared, and what was found; `not_covered` says what was left out, and why."""
+
+    outputs: tuple[OutputReport, ...]
+    inputs: int
+    not_covered: tuple[str, ...]
+    failure: str | None = None
+
+    @property
+    def identical(self) -> bool:
+        """Whether every output has the very bits of the original's."""
+        found = [output.difference for output in self.outputs if output.difference is not None]
+        return bool(found) and self.fits is True and all(one.identical for one in found)
+
+    @property
+    def fits(self) -> bool | None:
+        """True when rounding explains all differences, False when not, None when that is not known."""
+        answers = {output.fits for output in self.outputs}
+        if self.failure is not None or False in answers:
+            return False
+        return None if None in answers or not answers else True
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence: that of the output that lies furthest off."""
+        over = f"over {self.inputs} input{'s' if self.inputs != 1 else ''}"
+        if self.failure is not None:
+            return self.failure
+        if not self.outputs:
+            return "no output that can be compared"
+        if self.identical:
+            return f"identical bits {over}"
+        worst = min(self.outputs, key=lambda output: output.closeness)
+        name = f"{worst.name}: " if len(self.outputs) > 1 else ""
+        return f"{name}{worst.verdict}, {over}"
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row for each output."""
+        return pd.DataFrame([_cells(output) for output in self.outputs])
+
+
+def _cells(output: OutputReport) -> dict[str, Any]:
+    found = output.difference
+    return {
+        "output": output.name,
+        "shape": output.shape,
+        "dtype": output.dtype,
+        "identical": found.identical if found else output.fits,
+        "max ulp": found.max_ulp if found else None,
+        "max abs error": found.max_abs if found else None,
+        "max rel error": found.max_rel if found else None,
+        "original against float64": output.error_before,
+        "new against float64": output.error_after,
+        "explained by rounding": output.allowed,
+        "verdict": output.verdict,
+    }
+
+
+def compare_outputs(
+    before: nn.Module, after: nn.Module, inputs: Sequence[Inputs], *, reference: bool = True
+) -> NumericsReport:
+    """Compare what two models return for each of `inputs`, which are pairs of args and kwargs.
+
+    With `reference`, the original is also run in float64, on a copy that takes twice its memory.
+    Raises an `EvidenceError` where the original fails; where only the new one does, the report says so.
+    """
+    if not inputs:
+        raise EvidenceError("no inputs to compare on; give a list of (args, kwargs)")
+    judge = _Reference(before) if reference else None
+    found: dict[str, OutputReport] = {}
+    not_covered: dict[str, None] = {}
+    for number, (args, kwargs) in enumerate(inputs, 1):
+        old = _outputs(before, args, kwargs, f"the original fails on input {number}")
+        try:
+            new = _outputs(after, args, kwargs, f"the new graph fails on input {number}")
+        except EvidenceError as error:
+            return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered), str(error))
+        exact = judge.outputs(args, kwargs) if judge is not None else {}
+        for name in dict.fromkeys([*old, *new]):
+            report = compared(name, old.get(name), new.get(name), exact.get(name))
+            if report is None:
+                not_covered[f"{name}: {type(old.get(name)).__name__} cannot be compared"] = None
+            else:
+                found[name] = found[name].merged(report) if name in found else report
+    if judge is None or judge.problem:
+        not_covered[judge.problem if judge else "float64 was not asked for"] = None
+    return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered))
+
+
+class _Reference:
+    """The original in float64. Where it cannot be made or run, `problem` says why."""
+
+    def __init__(self, original: nn.Module) -> None:
+        self.problem = ""
+        self._model = original
+        self._made = False
+
+    def outputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        if self.problem:
+            return {}
+        try:
+            if not self._made:
+                self._model, self._made = in_float64(self._model), True
+            return _by_name(run_in_float64(self._model, args, kwargs))
+        except Exception as error:  # noqa: BLE001 - a model may fail in any way; the report says how
+            first_line = (str(error).splitlines() or [""])[0]
+            self.problem = f"no float64 reference: {type(error).__name__}: {first_line}"
+            return {}
+
+
+def _outputs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], failure: str) -> dict[str, Any]:
+    try:
+        return _by_name(run(model, args, kwargs))
+    except Exception as error:  # a model may fail in any way
+        raise EvidenceError(f"{failure}: {type(error).__name__}: {error}") from error
+
+
+def _by_name(result: Any) -> dict[str, Any]:
+    return {name or "output": leaf for name, leaf in leaves_of(result)}

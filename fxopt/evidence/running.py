@@ -1,0 +1,94 @@
+"""Runs a model for evidence, and leaves the model, the inputs and the random generator as they were."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import keystr, tree_flatten_with_path
+
+from fxopt.core.errors import FxoptError
+from fxopt.evidence.difference import same_bits
+
+_SEED = 0
+
+# the global generator belongs to the process: of two threads, one would put back what the other had seeded
+_SEEDING = threading.RLock()
+
+
+class EvidenceError(FxoptError, RuntimeError):
+    """Nothing can be measured: the original itself fails, or there is nothing to run."""
+
+
+def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The tensors and other leaves of an output or input, with their paths.
+
+    Looks into lists, tuples, dicts, dataclasses, transformers' outputs and every other registered type.
+
+    >>> [path for path, _ in leaves_of({"logits": 1, "states": (2, [3])})]
+    ['logits', 'states[0]', 'states[1][0]']
+    """
+    children: list[tuple[str, Any]]
+    if isinstance(value, Tensor):
+        children = []
+    elif isinstance(value, Mapping):
+        children = [(_name(path, key), child) for key, child in value.items()]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        children = [(_name(path, name), getattr(value, name)) for name in names]
+    else:
+        found, _ = tree_flatten_with_path(value, is_leaf=lambda inner: inner is not value)
+        children = [((path + keystr(key)).removeprefix("."), child) for key, child in found if child is not value]
+        if not children and not (isinstance(value, list | tuple) and not value):
+            yield path, value
+    if isinstance(value, Tensor):
+        yield path, value
+    for name, child in children:
+        yield from leaves_of(child, name)
+
+
+def _name(path: str, key: Any) -> str:
+    if isinstance(key, str) and key.isidentifier():
+        return f"{path}.{key}" if path else key
+    return f"{path}[{key!r}]"
+
+
+def copied(value: Any, change: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:
+    """A deep copy of inputs, in which each tensor is what `change` makes of it."""
+    memo = {id(leaf): change(leaf.detach()) for _, leaf in leaves_of(value) if isinstance(leaf, Tensor)}
+    return copy.deepcopy(value, memo)
+
+
+@contextmanager
+def left_as_it_was(model: nn.Module) -> Iterator[None]:
+    """Brings back buffers that running the model changes: counts of batches, running means, caches."""
+    held = [
+        (module, name, buffer, buffer.clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        yield
+    finally:
+        for module, name, buffer, saved in held:
+            if module._buffers.get(name) is not buffer:
+                module._buffers[name] = buffer
+            if not same_bits(buffer, saved):
+                with torch.no_grad():
+                    buffer.copy_(saved)
+
+
+def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the model returns for copies of the inputs; random draws are the same in each run."""
+    args, kwargs = copied((args, kwargs))
+    devices = {tensor.device for tensor in model.parameters() if tensor.is_cuda}
+    with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):
+        torch.manual_seed(_SEED)
+        return model(*args, **kwargs)

@@ -1,0 +1,210 @@
+"""A folder with the config.json and the safetensors of a transformers model.
+
+The folder may come from a stranger, so nothing in it is run or unpickled. The weights are read here, by
+safetensors, from files whose names are checked, and transformers gets tensors and a config from which
+every setting that names code, files or adapters has been taken out. It never sees the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from fxopt.core.errors import FxoptWarning, ModelError
+from fxopt.models.hugging_face import example_inputs, longest_sequence, transformers_module
+from fxopt.models.safetensors_file import load_aligned
+from fxopt.models.source import Inputs, SizeRange, Sizes
+
+_WEIGHTS = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_NAMES_CODE_OR_FILES = {"auto_map", "custom_pipelines", "transformers_weights", "fusion_config"}
+
+
+@dataclass(frozen=True)
+class LocalFolder:
+    """A model of a known transformers architecture in a local folder, with the weights that lie there."""
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+
+    @property
+    def key(self) -> str:
+        return f"folder:{self.path}"
+
+    @property
+    def title(self) -> str:
+        return self.path.name
+
+    @property
+    def description(self) -> str:
+        kind = self._config().get("model_type")
+        return f"A {kind} model with the weights of {self.path}, read as safetensors; no code of it is run."
+
+    @property
+    def sizes(self) -> Sizes:
+        config = self._config()
+        text = config.get("text_config")
+        longest = longest_sequence({**config, **text} if isinstance(text, dict) else config)
+        if longest is None:
+            sees = "image_size" in config or "num_channels" in config
+            return Sizes(SizeRange(1, most=32), None if sees else SizeRange(32, most=512))
+        return Sizes(SizeRange(1, most=32), SizeRange(min(32, longest), most=min(longest, 4096)))
+
+    def build(self) -> nn.Module:
+        """The model in eval mode. Raises a `ModelError` unless every weight of it is in the folder."""
+        config = self._config()
+        weights = self._weights()
+        transformers = transformers_module()
+        kind, settings = self._architecture(transformers, config)
+        try:
+            # a weight that the folder lacks is drawn before that is reported
+            with torch.random.fork_rng(devices=[]):
+                model, found = kind.from_pretrained(
+                    None,
+                    config=settings,
+                    state_dict=weights,
+                    ignore_mismatched_sizes=True,
+                    output_loading_info=True,
+                )
+        except Exception as error:  # each architecture has checks and errors of its own
+            raise ModelError(f"{self.path}: {kind.__name__} cannot be built from it: {error}") from error
+        self._check_fit(kind.__name__, found)
+        return model.eval()
+
+    def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
+        return example_inputs(model, *self.sizes.checked(self.title, batch, sequence))
+
+    def _config(self) -> dict[str, Any]:
+        if not self.path.is_dir():
+            raise ModelError(f"{self.path}: there is no such folder; give one with config.json and *.safetensors")
+        file = self.path / "config.json"
+        if not file.is_file():
+            raise ModelError(f"{self.path}: it has no config.json, which says what the architecture is")
+        config = _json(file)
+        if not isinstance(config.get("model_type"), str):
+            raise ModelError(f"{file}: it has no model_type; fxopt needs one that transformers knows, as 'bert'")
+        if config.get("quantization_config"):
+            raise ModelError(f"{file}: its weights are quantized; give a folder with plain ones")
+        return config
+
+    def _architecture(self, transformers: Any, config: dict[str, Any]) -> tuple[Any, Any]:
+        """The model class that the config names, and its settings as an object."""
+        known = transformers.CONFIG_MAPPING
+        model_type = config["model_type"]
+        if model_type not in known:
+            raise ModelError(
+                f"{self.path}: transformers {transformers.__version__} does not know model_type {model_type!r}; "
+                "fxopt runs no code from a folder, so only architectures of transformers can be loaded"
+            )
+        try:
+            settings = known[model_type].from_dict(_harmless(config))
+        except Exception as error:  # each architecture has checks and errors of its own
+            raise ModelError(f"{self.path}/config.json does not fit {model_type}: {error}") from error
+        settings.use_cache = False  # its outputs are tensors, not objects that hold keys and values
+        names = config.get("architectures")
+        if not names:
+            kind = transformers.MODEL_MAPPING.get(type(settings), None)
+            kind = kind[0] if isinstance(kind, tuple) else kind
+        else:
+            kind = getattr(transformers, str(names[0]), None) if isinstance(names, list) else None
+        is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
+        if not is_model or not isinstance(settings, kind.config_class or ()):
+            raise ModelError(
+                f"{self.path}/config.json: architectures is {names!r}, which is no {model_type} model of "
+                f"transformers {transformers.__version__}"
+            )
+        return kind, settings
+
+    def _weights(self) -> dict[str, Tensor]:
+        weights: dict[str, Tensor] = {}
+        for file in self._weight_files():
+            try:
+                weights.update(load_aligned(file))
+            except (SafetensorError, OSError, ValueError) as error:
+                raise ModelError(f"{file}: it is broken or cut short ({error}); fetch it again") from error
+        return weights
+
+    def _weight_files(self) -> list[Path]:
+        if (self.path / _WEIGHTS).is_file():
+            return [self.path / _WEIGHTS]
+        if not (self.path / _INDEX).is_file():
+            raise ModelError(f"{self.path}: it has no {_WEIGHTS}" + self._instead())
+        index = _json(self.path / _INDEX).get("weight_map")
+        if not isinstance(index, dict) or not index:
+            raise ModelError(f"{self.path / _INDEX}: it has no weight_map, which says which file has which weight")
+        names = sorted({str(name) for name in index.values()})
+        for name in names:
+            if Path(name).name != name or not name.endswith(".safetensors"):
+                raise ModelError(f"{self.path / _INDEX}: it names {name!r}, which is no safetensors file of the folder")
+            if not (self.path / name).is_file():
+                raise ModelError(f"{self.path}: {name} is missing, which {_INDEX} names; fetch it again")
+        return [self.path / name for name in names]
+
+    def _instead(self) -> str:
+        pickles = sorted(file.name for pattern in _PICKLES for file in self.path.glob(pattern))
+        if pickles:
+            return (
+                f", only {', '.join(pickles)}: such a file can run code when it is read, so fxopt does not; "
+                "save the model again with model.save_pretrained(folder), which writes safetensors"
+            )
+        if (self.path / "adapter_config.json").is_file():
+            return ", only an adapter: merge it into its base model and save that"
+        others = sorted(file.name for file in self.path.glob("*.safetensors"))
+        return f", only {', '.join(others)}: rename the one to load" if others else " or any other weights"
+
+    def _check_fit(self, kind: str, found: dict[str, Any]) -> None:
+        mismatched = sorted(
+            f"{name} ({_sizes(stored)} stored, {_sizes(needed)} needed)"
+            for name, stored, needed in found["mismatched_keys"]
+        )
+        for what, names in (("are of other shapes", mismatched), ("are missing", sorted(found["missing_keys"]))):
+            if names:
+                raise ModelError(
+                    f"{self.path}: {len(names)} weights of {kind} {what}: {_some(names)}; "
+                    "fxopt does not make weights up. Do config.json and the weights belong together?"
+                )
+        unused = sorted(found["unexpected_keys"])
+        if unused:
+            text = f"{self.path}: {kind} has no place for {len(unused)} stored weights: {_some(unused)}"
+            warnings.warn(text, FxoptWarning, stacklevel=3)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:  # bad UTF-8 and bad JSON are ValueErrors
+        raise ModelError(f"{file}: it cannot be read as JSON ({error})") from error
+    if not isinstance(content, dict):
+        raise ModelError(f"{file}: it is JSON, but no object with names and values")
+    return content
+
+
+def _harmless(config: Any) -> Any:
+    """The config without settings that name code, files or kernels to fetch, at any depth."""
+    if isinstance(config, list):
+        return [_harmless(value) for value in config]
+    if not isinstance(config, dict):
+        return config
+    return {
+        name: _harmless(value)
+        for name, value in config.items()
+        if name not in _NAMES_CODE_OR_FILES and not name.endswith(("_implementation", "_implementation_internal"))
+    }
+
+
+def _sizes(shape: Any) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

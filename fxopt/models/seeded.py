@@ -1,0 +1,81 @@
+"""Random weights of one's own: the same on each call, whatever other threads draw meanwhile.
+
+A model's own initialization draws from the global generator, takes most of the time it takes to build,
+and leaves batch norms that do nothing. So a model is built with its draws left out, then filled from a
+generator that nobody else uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.overrides import TorchFunctionMode
+
+# by name: transformers puts functions of its own into torch.nn.init while it builds a model
+_DRAWS = {
+    "normal_", "uniform_", "trunc_normal_", "kaiming_normal_", "kaiming_uniform_", "xavier_normal_",
+    "xavier_uniform_", "orthogonal_", "sparse_", "random_", "bernoulli_", "exponential_",
+}  # fmt: skip
+
+
+_FACTORIES = {"rand", "randn", "randint", "randperm"}
+
+
+class _WithoutDraws(TorchFunctionMode):
+    """Keeps this thread off the global generator.
+
+    What would fill a tensor with random numbers is left out, and what makes one draws from `generator`.
+    """
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()
+        self.generator = generator
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name, kwargs = getattr(func, "__name__", None), kwargs or {}
+        if name in _DRAWS:
+            return args[0] if args else kwargs["tensor"]
+        if name in _FACTORIES:
+            kwargs = {"generator": self.generator, **kwargs}
+        return func(*args, **kwargs)
+
+
+def seeded_model(make: Callable[[], nn.Module], seed: int) -> nn.Module:
+    """What `make` returns, in eval mode, with weights drawn from a generator seeded with `seed`.
+
+    Matrices and kernels keep the size of what they multiply; scales of norms lie around 1,
+    shifts and biases around 0, and running statistics are not those of a fresh batch norm.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with _WithoutDraws(generator):
+        model = make().eval()
+    filled: set[int] = set()
+    with torch.no_grad():
+        for module in model.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                if id(parameter) not in filled:
+                    _fill(parameter, name, module, generator)
+                    filled.add(id(parameter))
+            if isinstance(module, _NormBase) and module.running_mean is not None:
+                module.running_mean.normal_(0, 0.2, generator=generator)
+                module.running_var.uniform_(0.5, 1.5, generator=generator)  # type: ignore[union-attr]
+    return model
+
+
+def _fill(parameter: Tensor, name: str, module: nn.Module, generator: torch.Generator) -> None:
+    if parameter.dim() == 0:
+        return  # a temperature, a scale: the architecture gives it a value of its own
+    if parameter.dim() == 1:
+        middle, spread = (1.0, 0.1) if "Norm" in type(module).__name__ and name == "weight" else (0.0, 0.05)
+        parameter.normal_(middle, spread, generator=generator)
+        return
+    fan_in = parameter.numel() // parameter.shape[0]
+    if type(module).__name__ == "Conv1D":  # transformers' linear with a weight of (in, out)
+        fan_in = parameter.shape[0]
+    parameter.normal_(0, fan_in**-0.5, generator=generator)

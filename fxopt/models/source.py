@@ -1,0 +1,79 @@
+"""What a source of models is: something that builds a model and draws inputs for it, at sizes it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import nn
+
+from fxopt.core.errors import ModelError
+
+Inputs = tuple[tuple[Any, ...], dict[str, Any]]
+"""What a model is called with: positional arguments, then keyword arguments."""
+
+
+@dataclass(frozen=True)
+class SizeRange:
+    """The values that one size of the inputs may take, and the one it has when none is asked for."""
+
+    default: int
+    most: int
+    least: int = 1
+
+    def checked(self, value: int | None, name: str, source: str) -> int:
+        """`value`, or the default for None; a `ModelError` where it is out of range."""
+        if value is None:
+            return self.default
+        if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
+            raise ModelError(f"{source}: {name} is {value!r}; give a whole number {self}")
+        return value
+
+    def __str__(self) -> str:
+        return f"from {self.least} to {self.most}"
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that a model's inputs are drawn at; `sequence` is None where they have no length."""
+
+    batch: SizeRange
+    sequence: SizeRange | None = None
+
+    def checked(self, source: str, batch: int | None, sequence: int | None) -> tuple[int, int | None]:
+        """The batch and sequence to use, defaults filled in.
+
+        >>> Sizes(SizeRange(2, most=8)).checked("digits", 9, None)
+        Traceback (most recent call last):
+        fxopt.core.errors.ModelError: digits: batch is 9; give a whole number from 1 to 8
+        """
+        batch = self.batch.checked(batch, "batch", source)
+        if self.sequence is not None:
+            return batch, self.sequence.checked(sequence, "sequence", source)
+        if sequence is not None:
+            raise ModelError(f"{source}: its inputs have no sequence length; leave sequence out")
+        return batch, None
+
+
+class ModelSource(Protocol):
+    """One line of the model picker."""
+
+    @property
+    def key(self) -> str:
+        """A short name, unique in the zoo, that recipes and URLs can carry."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def description(self) -> str:
+        """What it is and where its weights come from, in a sentence or two."""
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    def build(self) -> nn.Module:
+        """A new model in eval mode, with the same weights on each call."""
+
+    def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
+        """Inputs for `model`, which `build` returned: the same on each call."""

@@ -1,0 +1,18 @@
+"""The models that the picker offers, in its order."""
+
+from __future__ import annotations
+
+from fxopt.core.errors import ModelError
+from fxopt.models.architectures import ARCHITECTURES
+from fxopt.models.source import ModelSource
+from fxopt.models.trained import TRAINED
+
+ZOO: tuple[ModelSource, ...] = (*TRAINED, *ARCHITECTURES)
+
+
+def model_source(key: str) -> ModelSource:
+    """The model of the zoo with this key, as a recipe or a URL names it."""
+    for source in ZOO:
+        if source.key == key:
+            return source
+    raise ModelError(f"no model is called {key!r}; there are {', '.join(source.key for source in ZOO)}")

@@ -1,0 +1,26 @@
+"""The evidence below the graph: what a change is worth, one tab a question. Only the open tab is computed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from fxopt.ui.code_tab import code_tab
+from fxopt.ui.latency_tab import latency_tab
+from fxopt.ui.numerics_tab import numerics_tab
+from fxopt.ui.parameters_tab import parameters_tab
+from fxopt.ui.session import Session
+
+TABS = {
+    "Parameters": parameters_tab,
+    "Numerics": numerics_tab,
+    "Latency": latency_tab,
+    "Code": code_tab,
+}
+
+
+def evidence_panel(session: Session) -> None:
+    """Draw the tabs, and what is in the one that is open."""
+    for tab, draw in zip(st.tabs(list(TABS), key="evidence", on_change="rerun"), TABS.values()):
+        if tab.open:
+            with tab:
+                draw(session)

@@ -1,0 +1,49 @@
+"""Text of models and passes as Markdown that shows it as it is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
+
+
+def escaped(text: str) -> str:
+    r"""`text` as Markdown that reads as `text`, line by line.
+
+    >>> print(escaped("a_b: [1]"))
+    a\_b\: \[1\]
+    """
+    return "  \n".join(_SPECIAL.sub(r"\\\1", line) for line in text.splitlines())
+
+
+def code(text: str) -> str:
+    """`text` as inline code, whatever backticks it holds.
+
+    >>> code("a`b")
+    '`` a`b ``'
+    """
+    text = re.sub(r"\s+", " ", text).strip()
+    if not text:
+        return ""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (longest + 1)
+    return f"{fence} {text} {fence}" if longest else f"`{text}`"
+
+
+def from_docstring(docstring: str | None) -> str:
+    r"""A docstring of ours as Markdown: double backticks are code, and doctests stand in blocks.
+
+    >>> from_docstring("Replace ``x``.\n\n>>> 1 + 1")
+    'Replace `x`.\n\n```python\n>>> 1 + 1\n```'
+    """
+    paragraphs = inspect.cleandoc(docstring or "").strip().split("\n\n")
+    return "\n\n".join(map(_paragraph, paragraphs))
+
+
+def _paragraph(text: str) -> str:
+    if text.lstrip().startswith(">>>"):
+        return f"```python\n{text}\n```"
+    if text.startswith("    "):
+        return f"```text\n{inspect.cleandoc(text)}\n```"
+    return text.replace("``", "`")

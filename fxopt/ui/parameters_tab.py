@@ -1,0 +1,77 @@
+"""Parameters before and after: the totals, and what each module holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pandas as pd
+import streamlit as st
+
+from fxopt.evidence import ParameterRow, ParameterTable, Totals, parameter_table
+from fxopt.ui.markdown import escaped
+from fxopt.ui.session import Session
+
+
+def parameters_tab(session: Session) -> None:
+    bench = session.workbench
+    table = session.remember("parameters", bench.choices, lambda: parameter_table(bench.pristine, bench.current))
+    _totals(table)
+    changed = len(table.changed_rows)
+    if not changed:
+        st.caption("Every module holds what it held.")
+    only = st.toggle(f"Only the {changed} that changed", key="only changed", disabled=not changed)
+    rows = table.changed_rows if only and changed else table.rows
+    st.dataframe(
+        _frame(rows).style.apply(_amber, axis=1).format(thousands=","),
+        key="parameter table",
+        hide_index=True,
+        column_config={
+            "module": st.column_config.Column(width="medium"),
+            "what changed": st.column_config.Column(width="large"),
+        },
+        height=min(36 * (len(rows) + 1), 400),
+    )
+    if table.ties:
+        st.caption(f"Counted once: {escaped('; '.join(table.ties))}.")
+
+
+def _totals(table: ParameterTable) -> None:
+    before, after = table.before, table.after
+    columns = st.columns(4)
+    for column, label, old, new, unit in zip(
+        columns,
+        ("Parameters", "Bytes of parameters", "Elements in buffers", "Bytes in all"),
+        (before.parameters, before.parameter_bytes, before.buffers, _bytes(before)),
+        (after.parameters, after.parameter_bytes, after.buffers, _bytes(after)),
+        ("", " B", "", " B"),
+    ):
+        column.metric(
+            label,
+            f"{new:,}{unit}",
+            delta=f"{new - old:+,}" if new != old else "as before",
+            delta_color="off",
+            delta_arrow="off",
+        )
+
+
+def _bytes(totals: Totals) -> int:
+    return totals.parameter_bytes + totals.buffer_bytes
+
+
+def _frame(rows: tuple[ParameterRow, ...]) -> pd.DataFrame:
+    names = {
+        "path": "module",
+        "kind": "class",
+        "parameters_before": "parameters before",
+        "parameters_after": "after",
+        "bytes_before": "bytes before",
+        "bytes_after": "bytes after",
+        "dtype": "dtype",
+        "what": "what changed",
+    }
+    return pd.DataFrame(map(asdict, rows), columns=list(names)).rename(columns=names)
+
+
+def _amber(row: pd.Series) -> list[str]:
+    color = "background-color: #f2a90033" if row["what changed"] else ""
+    return [color] * len(row)

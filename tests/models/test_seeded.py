@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import threading
+
+import torch
+from torch import nn
+
+from fxopt.models.seeded import seeded_model
+
+
+def block() -> nn.Module:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Flatten(), nn.Linear(8, 4), nn.LayerNorm(4))
+    model.register_parameter("token", nn.Parameter(torch.randn(1, 4)))
+    model.register_parameter("temperature", nn.Parameter(torch.tensor(2.5)))
+    return model
+
+
+def test_another_seed_gives_other_weights() -> None:
+    one, other = seeded_model(block, 0), seeded_model(block, 1)
+    assert not torch.equal(one.get_parameter("0.weight"), other.get_parameter("0.weight"))
+
+
+def test_scales_of_norms_lie_around_one_and_shifts_around_zero() -> None:
+    model = seeded_model(block, 0)
+    for name in ("1", "4"):
+        assert (model.get_parameter(f"{name}.weight") - 1).abs().max() < 0.6
+        assert model.get_parameter(f"{name}.bias").abs().max() < 0.3
+
+
+def test_a_scalar_keeps_the_value_that_the_architecture_gives_it() -> None:
+    assert seeded_model(block, 0).get_parameter("temperature") == 2.5
+
+
+def test_a_tied_weight_is_drawn_once() -> None:
+    def tied() -> nn.Module:
+        model = nn.Sequential(nn.Embedding(7, 4), nn.Linear(4, 7, bias=False))
+        model[1].weight = model[0].weight
+        return model
+
+    def alone() -> nn.Module:
+        return nn.Sequential(nn.Embedding(7, 4))
+
+    model = seeded_model(tied, 0)
+    assert model.get_parameter("0.weight") is model.get_parameter("1.weight")
+    assert torch.equal(model.get_parameter("0.weight"), seeded_model(alone, 0).get_parameter("0.weight"))
+
+
+def test_other_threads_initialize_their_models_meanwhile() -> None:
+    found: list[torch.Tensor] = []
+
+    def make() -> nn.Module:
+        with torch.random.fork_rng():
+            thread = threading.Thread(target=lambda: found.append(nn.Linear(64, 64).weight))
+            thread.start()
+            thread.join()
+        return nn.Linear(2, 2)
+
+    seeded_model(make, 0)
+    assert 0 < found[0].std() < 1
+    assert len(found[0].unique()) > 1000

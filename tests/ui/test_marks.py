@@ -1,0 +1,37 @@
+"""What is marked in the graph, as a function of what the workbench says."""
+
+from __future__ import annotations
+
+from fxopt.core import Exactness
+from fxopt.passes import FuseBatchNorm2dInConv2d, MergeLinears
+from fxopt.ui.marks import marks_of
+from fxopt.view import Mark
+from fxopt.workbench import MissState, PassState, SiteState
+
+OFF = SiteState("norm", ("norm", "conv"), "it folds", Exactness.ROUNDING)
+ON = SiteState("norm", ("norm", "conv"), "it folds", Exactness.ROUNDING, True, ("new",), ("conv",), ("norm",))
+MISS = MissState("lonely", "no convolution before it", "")
+
+
+def state(site: SiteState) -> PassState:
+    return PassState(FuseBatchNorm2dInConv2d(), site.on, (site,), (MISS,), 0.0)
+
+
+def test_only_the_pass_that_is_looked_at_shows_its_matches_and_misses() -> None:
+    other = PassState(MergeLinears(), False, (OFF,), (MISS,), 0.0)
+    marks = marks_of([other, state(OFF)], "FuseBatchNorm2dInConv2d")
+    assert marks == {name: (Mark("matched", 1),) for name in ("norm", "conv")} | {"lonely": (Mark("miss", 1),)}
+    assert marks_of([other, state(OFF)]) == {}
+
+
+def test_a_pass_that_is_on_shows_what_it_made_and_changed_whatever_is_looked_at() -> None:
+    marks = marks_of([state(ON)])
+    assert marks["new"] == (Mark("applied"), Mark("created"))
+    assert marks["conv"] == (Mark("applied"), Mark("changed"))
+    assert "norm" not in marks
+
+
+def test_the_original_graph_shows_what_is_removed() -> None:
+    marks = marks_of([state(ON)], original=True)
+    assert marks["norm"] == (Mark("removed"),)
+    assert "new" not in marks
