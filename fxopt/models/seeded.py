@@ -28,7 +28,7 @@ _FACTORIES = {"rand", "randn", "randint", "randperm"}
 class _WithoutDraws(TorchFunctionMode):
     """Keeps this thread off the global generator.
 
-    What would fill a tensor with random numbers is left out, and what makes one draws from `generator`.
+    What would fill a tensor with random numbers fills it with one number, and what makes one draws from `generator`.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -40,7 +40,11 @@ class _WithoutDraws(TorchFunctionMode):
     ) -> Any:
         name, kwargs = getattr(func, "__name__", None), kwargs or {}
         if name in _DRAWS:
-            return args[0] if args else kwargs["tensor"]
+            # a constant, not nothing: torch draws a truncated normal again until all of it lies between the bounds
+            tensor = args[0] if args else kwargs["tensor"]
+            middle = kwargs.get("mean", args[1] if len(args) > 1 else 0.0) if name == "normal_" else 0.0
+            with torch.no_grad():
+                return tensor.fill_(middle)
         if name in _FACTORIES:
             kwargs = {"generator": self.generator, **kwargs}
         return func(*args, **kwargs)

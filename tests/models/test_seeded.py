@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 
+import pytest
 import torch
 from torch import nn
 
@@ -58,3 +59,15 @@ def test_other_threads_initialize_their_models_meanwhile() -> None:
     seeded_model(make, 0)
     assert 0 < found[0].std() < 1
     assert len(found[0].unique()) > 1000
+
+
+@pytest.mark.timeout(20)
+def test_a_truncated_normal_is_not_waited_for_whatever_lies_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token = nn.Parameter(torch.full((1, 1, 64), 1e30))  # far outside of the bounds
+            nn.init.trunc_normal_(self.token, mean=3.0, std=0.1, a=2.9, b=3.1)
+
+    monkeypatch.setattr(torch, "empty_like", lambda tensor: torch.full_like(tensor, 1e30))
+    assert seeded_model(Model, seed=0).get_parameter("token").abs().max() < 10
