@@ -93,7 +93,7 @@ class Builder:
 
     def op_linear_one(self, x: Node, y: Node, nested: bool, b: int, c: float) -> Node:
         narrow = self.call(nn.Linear(WIDTH, 1), x, nested)
-        return self.graph.call_method("expand", (narrow, -1, WIDTH))
+        return self.graph.call_method("repeat", (narrow, 1, WIDTH))  # memory of its own: others may write to it
 
     def op_keyword(self, x: Node, y: Node, nested: bool, b: int, c: float) -> Node:
         return self.graph.call_module(self.add(nn.Linear(WIDTH, WIDTH), nested), (), {"input": x})
