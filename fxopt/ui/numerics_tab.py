@@ -19,7 +19,6 @@ def numerics_tab(session: Session) -> None:
     if not bench.is_changed:
         st.markdown("No site is on, so there is nothing to compare.")
         return
-    key = f"numerics of {bench.choices}"
     small = sum(weight.numel() for weight in session.opened.model.parameters()) <= SMALL
     if not small and session.compared != bench.choices:
         st.markdown(
@@ -33,7 +32,7 @@ def numerics_tab(session: Session) -> None:
         except FxoptError as error:
             st.error(escaped(str(error)))
             return
-    _show(report, key)
+    _show(report)
 
 
 def _compared(session: Session) -> NumericsReport:
@@ -49,7 +48,7 @@ def _inputs(opened: OpenModel) -> list[Inputs]:
     return others
 
 
-def _show(report: NumericsReport, key: str) -> None:
+def _show(report: NumericsReport) -> None:
     text = escaped(report.verdict)
     if report.fits:
         st.success(text, icon=":material/check:")

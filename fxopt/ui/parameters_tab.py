@@ -16,21 +16,22 @@ def parameters_tab(session: Session) -> None:
     bench = session.workbench
     table = session.remember("parameters", bench.choices, lambda: parameter_table(bench.pristine, bench.current))
     _totals(table)
-    changed = len(table.changed_rows)
-    if not changed:
+    # Nothing changed, no table: it would cost the first view of the page half a second.
+    every = st.toggle("Every module, not only those that changed", key="every module")
+    rows = table.rows if every else table.changed_rows
+    if rows:
+        st.dataframe(
+            _frame(rows).style.apply(_amber, axis=1).format(thousands=","),
+            key="parameter table",
+            hide_index=True,
+            column_config={
+                "module": st.column_config.Column(width="medium"),
+                "what changed": st.column_config.Column(width="large"),
+            },
+            height=min(36 * (len(rows) + 1), 400),
+        )
+    else:
         st.caption("Every module holds what it held.")
-    only = st.toggle(f"Only the {changed} that changed", key="only changed", disabled=not changed)
-    rows = table.changed_rows if only and changed else table.rows
-    st.dataframe(
-        _frame(rows).style.apply(_amber, axis=1).format(thousands=","),
-        key="parameter table",
-        hide_index=True,
-        column_config={
-            "module": st.column_config.Column(width="medium"),
-            "what changed": st.column_config.Column(width="large"),
-        },
-        height=min(36 * (len(rows) + 1), 400),
-    )
     if table.ties:
         st.caption(f"Counted once: {escaped('; '.join(table.ties))}.")
 

@@ -112,7 +112,7 @@ def _facts(state: PassState) -> str:
     """The row's second line: sites on and matched, near misses, exactness, time."""
     if not state.sites and not state.misses:
         return "no site in this model"
-    parts = [f"{state.sites_on} of {len(state.sites)} sites on"]
+    parts = [f"{state.sites_on} of {len(state.sites)} sites on" if state.sites else "no site"]
     if state.misses:
         parts.append(f"{len(state.misses)} near miss{'es' if len(state.misses) > 1 else ''}")
     if state.sites:

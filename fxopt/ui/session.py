@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 from fxopt.capture import CaptureReport, capture
 from fxopt.models import Inputs, ModelSource
 from fxopt.view import GraphView, default_unfolded
-from fxopt.workbench import Choice, PassState, Workbench
+from fxopt.workbench import Choice, Workbench
 
 T = TypeVar("T")
 Shown = Literal["Original", "Now"]
@@ -139,6 +139,3 @@ class Session:
 
     def ask_to_compare(self) -> None:
         self.compared = self.workbench.choices
-
-    def state_of(self, name: str) -> PassState | None:
-        return next((state for state in self.workbench.states if state.name == name), None)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 from torch import nn
 from torch.fx import Node
@@ -252,3 +253,27 @@ def test_a_click_on_the_graph_selects_and_folds(app: AppTest) -> None:
     app.button(key="fold: Unfold").click().run()
     assert "stem" in session(app).unfolded
     assert_usable(app)
+
+
+def test_a_folder_with_weights_opens_and_its_layers_are_found(app: AppTest, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    with torch.random.fork_rng():
+        transformers.BertModel(config).save_pretrained(tmp_path)
+    app.selectbox(key="model").set_value("folder").run()
+    app.text_input(key="folder").set_value(str(tmp_path)).run()
+    assert not app.error
+    assert_usable(app)
+    switch(app, "MergeLinears", True)
+    assert "1 of 1 sites on" in texts(app)
+    assert metrics(app)["Parameters"] == f"{sum(p.numel() for p in session(app).opened.model.parameters()):,}"
+
+
+def test_every_module_is_listed_where_asked_and_else_those_that_changed(app: AppTest) -> None:
+    assert not app.dataframe
+    switch(app, FOLD, True)
+    changed = len(app.dataframe[0].value)
+    app.toggle(key="every module").set_value(True).run()
+    assert len(app.dataframe[0].value) > changed > 0

@@ -1,0 +1,40 @@
+"""Every model of the picker on the page: it opens, takes all passes, can be read, and comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from fxopt.models import ZOO
+from fxopt.ui.session import Session
+
+APP = Path(__file__).parents[2] / "app.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [source.key for source in ZOO])
+def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: str) -> None:
+    app = AppTest.from_file(str(APP), default_timeout=240).run()
+    app.selectbox(key="model").set_value(key).run()
+    assert not app.error, app.error[0].value
+    session: Session = app.session_state["session"]
+    assert session.opened.source.key == key
+    for state in session.workbench.states:
+        if state.sites:
+            app.toggle(key=f"on {state.name}").set_value(True).run()
+            assert not app.exception, app.exception[0].value
+            assert not app.error, app.error[0].value
+    # GPT-2's layers are Conv1D, which no pass of ours looks at.
+    assert session.workbench.is_changed == (key != "gpt2")
+    examples = {(node.op, node.target): node.name for node in session.view_of("Now").nodes}
+    for name in list(examples.values())[:40]:
+        session.select(name)
+        app.run()
+        assert not app.exception, app.exception[0].value
+    if key == "gpt2":
+        assert sum("no site in this model" in text.value for text in app.caption) == len(session.workbench.states)
+        return
+    app.button(key="reverse all").click().run()
+    assert any("restored, bit for bit" in text.value for text in app.markdown)
