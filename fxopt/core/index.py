@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from fxopt.core.graph import attribute_of, inputs_of
+from fxopt.core.graph import inputs_of
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ class GraphIndex:
         self.gm = gm
         self.nodes: dict[str, Node] = {node.name: node for node in gm.graph.nodes}
         self._cache: dict[Any, Any] = {}
+        self._modules: dict[str, nn.Module | None] = {"": gm}
 
     @cached_property
     def _calls(self) -> dict[int, dict[str, Node]]:
@@ -73,8 +74,12 @@ class GraphIndex:
         return owners
 
     def module_at(self, path: str) -> nn.Module | None:
-        found = attribute_of(self.gm, path) if path else self.gm
-        return found if isinstance(found, nn.Module) else None
+        """The module registered at the dotted `path`; None where there is none."""
+        if path not in self._modules:
+            parent, _, name = path.rpartition(".")
+            owner = self.module_at(parent)
+            self._modules[path] = None if owner is None else owner._modules.get(name)
+        return self._modules[path]
 
     def module_of(self, node: Node) -> nn.Module | None:
         """The submodule that `node` calls, if it calls one."""
@@ -195,6 +200,8 @@ class GraphIndex:
 
     def module_changed(self, path: str, old: nn.Module | None, new: nn.Module | None) -> None:
         self.touched()
+        self._modules = {"": self.gm} if old is not None and old._modules else self._modules
+        self._modules[path] = new
         for name, module in _tree(path, old):
             _discard(self.__dict__.get("_paths"), id(module), name)
             for key, tensor in _own_tensors(module):

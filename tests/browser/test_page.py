@@ -44,7 +44,10 @@ class Visitor:
         self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
 
     def sees(self, text: str) -> None:
-        expect(self.page.get_by_text(text).first).to_be_visible(timeout=120_000)
+        expect(self.page.get_by_text(text).first).to_be_visible(timeout=60_000)
+
+    def sees_badge(self, text: str) -> None:
+        expect(self.page.locator(".stMarkdownBadge").first).to_have_text(re.compile(f"{text}$"), timeout=60_000)
 
     def pick(self, title: str) -> None:
         self.page.get_by_role("combobox", name="Model").click()
@@ -67,28 +70,31 @@ def test_a_visitor_previews_applies_inspects_and_reverses_a_pass(visit: Open) ->
     visitor.switch(FOLD)
     visitor.wait_for_marks("stem_conv", "applied", "changed")
     visitor.wait("view.scene.find('stem_norm') < 0")
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     visitor.click_node("stem_conv")
     visitor.wait("view.selectedName === 'stem_conv'")
     visitor.sees("changed by FuseBatchNorm2dInConv2d at stem_norm")
     visitor.page.get_by_role("button", name="Reverse all").click()
     visitor.wait_for_marks("stem_norm", "matched")
-    visitor.sees("restored, bit for bit")
+    visitor.sees_badge("restored, bit for bit")
     expect(visitor.is_on(FOLD)).not_to_be_checked()
 
 
 def test_twenty_quick_switches_end_as_the_last_one_says(visit: Open) -> None:
     visitor = visit()
+    visitor.switch(FOLD)
+    # Seen once, so that the rest cannot pass for no switch at all where the server is slow to begin.
+    visitor.sees_badge("4 sites on")
     for _ in range(20):
         visitor.switch(FOLD)
-    visitor.sees("restored, bit for bit")
-    expect(visitor.is_on(FOLD)).not_to_be_checked()
-    visitor.wait_for_marks("stem_norm", "matched")
-    for _ in range(21):
-        visitor.switch(FOLD)
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     expect(visitor.is_on(FOLD)).to_be_checked()
     visitor.wait_for_marks("stem_conv", "applied", "changed")
+    for _ in range(21):
+        visitor.switch(FOLD)
+    visitor.sees_badge("restored, bit for bit")
+    expect(visitor.is_on(FOLD)).not_to_be_checked()
+    visitor.wait_for_marks("stem_norm", "matched")
 
 
 def test_bert_opens_folded_and_its_layers_show_what_the_pass_did_in_them(visit: Open) -> None:
@@ -98,44 +104,44 @@ def test_bert_opens_folded_and_its_layers_show_what_the_pass_did_in_them(visit: 
     visitor.wait_for_marks("@encoder.layer.11", "matched")
     visitor.switch("MergeLinears")
     visitor.wait_for_marks("@encoder.layer.11", "applied", "changed", "created")
-    visitor.sees("12 of 12 sites on")
+    visitor.sees_badge("12 sites on")
     visitor.click_node("@encoder.layer.0")
     visitor.page.get_by_role("button", name="Open the module").click()
     visitor.wait("view.scene.find('@encoder.layer.0') < 0")
     visitor.page.get_by_role("button", name="Reverse all").click()
-    visitor.sees("restored, bit for bit")
+    visitor.sees_badge("restored, bit for bit")
 
 
 def test_a_wrong_folder_leaves_everything_as_it_was(visit: Open, tmp_path: Path) -> None:
     visitor = visit()
     visitor.switch(FOLD)
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     visitor.pick("A folder with weights (safetensors) …")
     field = visitor.page.get_by_role("textbox", name="Folder")
     field.fill(str(tmp_path / "not_here"))
     field.press("Enter")
     visitor.sees("there is no such folder")
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     visitor.switch(FOLD)
-    visitor.sees("restored, bit for bit")
+    visitor.sees_badge("restored, bit for bit")
 
 
 def test_two_tabs_do_not_affect_each_other(visit: Open, serve: Callable[..., str]) -> None:
     visitor = visit()
     other = Visitor(visitor.page.context.new_page(), serve(APP))
     visitor.switch(FOLD)
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     other.page.get_by_role("button", name="Sites of FuseBiasInLinear").click()
     other.wait_for_marks("head_scores", "matched")
     other.wait("view.scene.find('stem_norm') >= 0")
     expect(other.is_on(FOLD)).not_to_be_checked()
-    other.sees("original")
+    other.sees_badge("original")
 
 
 def test_a_measurement_can_be_cancelled_and_the_page_stays_usable(visit: Open) -> None:
     visitor = visit()
     visitor.switch(FOLD)
-    visitor.sees("4 sites on")
+    visitor.sees_badge("4 sites on")
     visitor.page.get_by_role("tab", name="Latency").click()
     visitor.page.get_by_role("button", name="Measure").click()
     visitor.page.get_by_role("button", name="Cancel").click()

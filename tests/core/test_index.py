@@ -12,6 +12,7 @@ def facts(index: GraphIndex) -> dict[str, object]:
         id(t): t for m in modules.values() for t in [*m._parameters.values(), *m._buffers.values()] if t is not None
     }
     return {
+        "modules": {path: index.module_at(path) is m for path, m in modules.items()},
         "nodes": {name: id(node) for name, node in index.nodes.items()},
         "calls": {path: sorted(n.name for n in index.calls_of(m)) for path, m in modules.items()},
         "reads": {path: sorted(n.name for n in index.reads_of(path)) for path in modules},
