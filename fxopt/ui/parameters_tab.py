@@ -46,13 +46,9 @@ def _totals(table: ParameterTable) -> None:
         (after.parameters, after.parameter_bytes, after.buffers, _bytes(after)),
         ("", " B", "", " B"),
     ):
-        column.metric(
-            label,
-            f"{new:,}{unit}",
-            delta=f"{new - old:+,}" if new != old else "as before",
-            delta_color="off",
-            delta_arrow="off",
-        )
+        # not st.metric: its script brings a charting library, which the first view of the page would wait for
+        difference = f"{new - old:+,}" if new != old else "as before"
+        column.markdown(f"{label}  \n**{new:,}{unit}**  \n:small[:gray[{difference}]]")
 
 
 def _bytes(totals: Totals) -> int:

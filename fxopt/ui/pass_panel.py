@@ -129,8 +129,9 @@ def _least_exact(sites: tuple[SiteState, ...]) -> Exactness:
 
 def _sites(session: Session, state: PassState) -> None:
     st.markdown(f"**Sites of {state.name}**")
-    with st.expander("What it does, and why it is right", key=f"docs of {state.name}"):
-        st.markdown(from_docstring(type(state.pass_).__doc__))
+    docs = st.expander("What it does, and why it is right", key=f"docs of {state.name}", on_change="rerun")
+    if docs.open:  # drawn only then: highlighting its code takes a script that the first view would wait for
+        docs.markdown(from_docstring(type(state.pass_).__doc__))
     listed = FEW + session.listed
     for site in state.sites[:listed]:
         _site(session, state, site)

@@ -62,7 +62,8 @@ def shown_marks(app: AppTest) -> set[object]:
 
 
 def metrics(app: AppTest) -> dict[str, str]:
-    return {metric.label: metric.value for metric in app.metric}
+    lines = (text.value.replace("*", "").split("  \n") for text in app.markdown)
+    return {label: value for label, value, *_ in (line for line in lines if len(line) > 1)}
 
 
 def texts(app: AppTest) -> str:
