@@ -22,8 +22,13 @@ class Example:
     name: str
     build: Callable[[], nn.Module]
     shapes: tuple[tuple[int, ...], ...]
+    exported: bool = False
+    """Whether the model is the module of an exported program, which calls operators."""
 
     def model(self) -> nn.Module:
+        return _exported(self).module() if self.exported else self.eager()
+
+    def eager(self) -> nn.Module:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             model = self.build().eval()
@@ -37,12 +42,19 @@ class Example:
         return tuple(torch.randn(shape, generator=generator) for shape in self.shapes)
 
     def graph(self) -> GraphModule:
+        if self.exported:  # torch itself warns of copying one
+            return fxopt.capture(self.model(), self.inputs())
         return copy.deepcopy(_captured(self))
 
 
 @functools.cache
 def _captured(example: Example) -> GraphModule:
     return fxopt.capture(example.model(), example.inputs())
+
+
+@functools.cache
+def _exported(example: Example) -> torch.export.ExportedProgram:
+    return torch.export.export(example.eager(), example.inputs())
 
 
 def _draw_statistics(bn: nn.modules.batchnorm._BatchNorm) -> None:
@@ -180,6 +192,45 @@ class Chain(nn.Module):
         return torch.relu(torch.relu(torch.relu(self.bn2(self.bn1(self.conv(x))) / 3 / 5 / 7)))
 
 
+class Functional(nn.Module):
+    """Layers that are called as functions, on parameters and buffers of the model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(4, 3, 3, 3) / 5)
+        self.gamma, self.beta = nn.Parameter(torch.rand(4) + 0.5), nn.Parameter(torch.randn(4))
+        self.register_buffer("mean", torch.randn(4))
+        self.register_buffer("variance", torch.rand(4) + 0.5)
+        self.q_weight, self.q_bias = nn.Parameter(torch.randn(6, 4) / 2), nn.Parameter(torch.randn(6))
+        self.k_weight, self.k_bias = nn.Parameter(torch.randn(2, 4) / 2), nn.Parameter(torch.randn(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.conv2d(x, self.kernel, stride=2)
+        x = F.batch_norm(x, self.mean, self.variance, self.gamma, self.beta)
+        x = torch.relu(x).mean((2, 3))
+        return F.linear(x, self.q_weight, self.q_bias).view(-1, 2) / 3 + F.linear(x, self.k_weight, self.k_bias).repeat(
+            3, 1
+        )
+
+
+class Mixed(nn.Module):
+    """A little of everything, to be exported: what becomes of layers when they are operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.conv_bn = nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.up, self.up_bn = nn.ConvTranspose2d(4, 6, 2, groups=2), nn.BatchNorm2d(6, affine=False)
+        self.q, self.k, self.gate = nn.Linear(6, 4), nn.Linear(6, 2), nn.Linear(6, 4, bias=False)
+        self.drop, self.q_bn = nn.Dropout(), nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.conv_bn(self.conv(x)))
+        x = self.up_bn(self.up(x)).mean((2, 3))
+        return self.q_bn(self.drop(self.q(x))) / 7 * self.gate(x).sigmoid() + self.k(x).view(-1, 1, 2).flatten(
+            1
+        ).repeat(1, 2)
+
+
 EXAMPLES = (
     Example("attention", Attention, ((2, 5, 16),)),
     Example("attention without bias", lambda: Attention(bias=False), ((2, 5, 16),)),
@@ -190,6 +241,8 @@ EXAMPLES = (
     Example("in place", InPlace, ((3, 4),)),
     Example("root", Root, ((3, 4),)),
     Example("chain", Chain, ((2, 2, 4, 4),)),
+    Example("functional", Functional, ((2, 3, 5, 5),)),
+    Example("exported", Mixed, ((3, 3, 4, 4),), exported=True),
 )
 
 

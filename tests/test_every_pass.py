@@ -1,6 +1,7 @@
 """The laws that every registered pass obeys, on every example model."""
 
 import copy
+import functools
 import io
 import pickle
 import random
@@ -14,8 +15,9 @@ from torch import nn
 from torch.fx import GraphModule
 
 import fxopt
-from fxopt import ALL_PASSES, Exactness, Pass, RewriteError, Workbench, fingerprint
-from fxopt.core import Ledger, Rewriter
+from fxopt import ALL_PASSES, Exactness, Pass, Workbench, fingerprint
+from fxopt.core import Ledger
+from fxopt.testing import LAWS, Case, Law, check, title
 from tests.examples import EXAMPLES, Example, outputs
 
 PASSES = [kind() for kind in ALL_PASSES]
@@ -29,7 +31,7 @@ def assert_as_exact(example: Example, before: GraphModule, after: GraphModule, c
     for seed in (1, 2, 3):
         x = example.inputs(seed)
         old, new = outputs(before, x), outputs(after, x)
-        exact = outputs(copy.deepcopy(example.model()).double(), tuple(t.double() for t in x))
+        exact = outputs(example.eager().double(), tuple(t.double() for t in x))
         for a, b, reference in zip(old, new, exact, strict=True):
             assert a.shape == b.shape
             assert a.dtype == b.dtype
@@ -42,66 +44,48 @@ def assert_as_exact(example: Example, before: GraphModule, after: GraphModule, c
 
 @every_pass
 @every_example
-def test_outputs_are_as_exact_as_declared(pass_: Pass[Any], example: Example) -> None:
-    before, after = example.graph(), example.graph()
-    scan = pass_.scan(after)
-    pass_(after)
-    claims = [entry.exactness for entry in Ledger.entries_of(after)]
-    assert set(map(pass_.exactness, scan.matches)) <= set(claims)
-    assert_as_exact(example, before, after, claims)
+@pytest.mark.parametrize("law", LAWS, ids=title)
+def test_every_pass_obeys_every_law(pass_: Pass[Any], example: Example, law: Law) -> None:
+    check(law, pass_, case_of(example))
+
+
+@functools.cache
+def case_of(example: Example) -> Case:
+    return Case.of(example.name, example.model(), *(example.inputs(seed) for seed in (1, 2, 3)))
+
+
+def test_every_pass_has_sites_to_check() -> None:
+    for pass_ in PASSES:
+        assert any(pass_.scan(example.graph()).matches for example in EXAMPLES), pass_.name
 
 
 @every_pass
 @every_example
-def test_scan_changes_nothing_and_says_what_apply_does(pass_: Pass[Any], example: Example) -> None:
+def test_apply_does_no_more_than_the_scan_says_except_in_chains(pass_: Pass[Any], example: Example) -> None:
     gm = example.graph()
-    before = fingerprint(gm)
     sites = [match.site for match in pass_.scan(gm).matches]
-    assert fingerprint(gm) == before
     pass_(gm)
     done = [entry.site for entry in Ledger.entries_of(gm)]
-    assert done[: len(sites)] == sites
     # what comes on top is what one site made possible at another: the second batch norm of a chain
-    assert (done[len(sites) :] == []) or example.name == "chain"
+    assert done == sites or (example.name == "chain" and done[: len(sites)] == sites)
 
 
 @every_pass
 @every_example
-def test_reverse_restores_everything_to_the_bit(pass_: Pass[Any], example: Example) -> None:
-    model = example.model()
-    gm = fxopt.capture(model, example.inputs())
-    before, keys, code = fingerprint(gm), list(gm.state_dict()), gm.code
+def test_the_very_tensors_come_back(pass_: Pass[Any], example: Example) -> None:
+    gm = fxopt.capture(example.model(), example.inputs())
     tensors = {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()}
     pass_(gm)
-    had_sites = bool(Ledger.entries_of(gm))
-    restored = reverse(type(pass_)(), gm, warns=not had_sites)
-    assert restored is gm
-    assert fingerprint(gm) == before
-    assert list(gm.state_dict()) == keys
-    assert gm.code == code
+    if not Ledger.entries_of(gm):
+        with pytest.warns(fxopt.FxoptWarning, match="nothing was reversed"):
+            type(pass_)()(gm, reverse=True)
+    else:
+        type(pass_)()(gm, reverse=True)  # any instance of equal signature
     assert {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()} == tensors
 
 
-def reverse(pass_: Pass[Any], gm: GraphModule, warns: bool = False) -> GraphModule:
-    if not warns:
-        return pass_(gm, reverse=True)
-    with pytest.warns(fxopt.FxoptWarning, match="nothing was reversed"):
-        return pass_(gm, reverse=True)
-
-
-@every_pass
 @every_example
-def test_a_second_run_finds_nothing(pass_: Pass[Any], example: Example) -> None:
-    gm = example.graph()
-    pass_(gm)
-    once = fingerprint(gm)
-    assert pass_.scan(gm).matches == ()
-    pass_(gm)
-    assert fingerprint(gm) == once
-
-
-@every_example
-def test_the_users_model_is_never_touched(example: Example) -> None:
+def test_all_passes_together_never_touch_the_users_model(example: Example) -> None:
     model = example.model()
     before = copy.deepcopy(model)
     parts = {name: id(module) for name, module in model.named_modules(remove_duplicate=False)}
@@ -159,31 +143,6 @@ def test_all_passes_together_keep_the_numbers_and_reverse_in_any_order(example: 
         assert fingerprint(gm) == start
 
 
-@every_pass
-@every_example
-def test_a_failure_in_a_pass_leaves_the_graph_as_it_was(
-    pass_: Pass[Any], example: Example, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gm = example.graph()
-    before = fingerprint(gm)
-    rewrite, calls = type(pass_).rewrite, 0
-
-    def fail_at_last(self: Pass[Any], match: Any, rewriter: Rewriter) -> None:
-        nonlocal calls
-        rewrite(self, match, rewriter)
-        calls += 1
-        raise ZeroDivisionError("on purpose")
-
-    monkeypatch.setattr(type(pass_), "rewrite", fail_at_last)
-    if not pass_.scan(gm).matches:
-        pass_(gm)
-        assert calls == 0
-    else:
-        with pytest.raises(RewriteError, match=f"{pass_.name} failed at .*on purpose"):
-            pass_(gm)
-    assert fingerprint(gm) == before
-
-
 def save_and_load(gm: GraphModule) -> GraphModule:
     file = io.BytesIO()
     torch.save(gm, file)
@@ -197,11 +156,14 @@ def save_and_load(gm: GraphModule) -> GraphModule:
     [copy.deepcopy, lambda gm: pickle.loads(pickle.dumps(gm)), save_and_load],
     ids=["deepcopy", "pickle", "torch.save"],
 )
+@pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch, copying exported programs
 @every_pass
 @every_example
 def test_the_way_back_survives_copies_and_files(pass_: Pass[Any], example: Example, travel: Any) -> None:
     if example.name == "in place" and travel is not copy.deepcopy:
         pytest.skip("torch cannot trace such a graph again: an in-place operation whose result is unused is lost")
+    if example.exported and travel is not copy.deepcopy:
+        pytest.skip("torch cannot pickle the module of an exported program: its hooks are functions without a name")
     gm = torch.fx.symbolic_trace(example.model()) if travel is not copy.deepcopy else example.graph()
     pristine = travel(gm)
     before = {name: t.numpy().tobytes() for name, t in gm.state_dict().items()}
@@ -216,44 +178,12 @@ def test_the_way_back_survives_copies_and_files(pass_: Pass[Any], example: Examp
 
 
 @every_pass
-@every_example
-def test_there_are_no_hidden_effects(pass_: Pass[Any], example: Example) -> None:
-    gm = example.graph()
-
-    def world() -> tuple[Any, ...]:
-        return (
-            torch.get_rng_state().tolist(),
-            random.getstate(),
-            torch.get_default_dtype(),
-            torch.get_num_threads(),
-            torch.is_grad_enabled(),
-        )
-
-    before = world()
-    pass_.scan(gm)
-    pass_(gm)
-    pass_.undo(gm)
-    assert world() == before
-
-
-@every_pass
 def test_it_is_documented_and_tested(pass_: Pass[Any]) -> None:
     file = type(pass_).__module__.rpartition(".")[2]
     doc = type(pass_).__doc__ or ""
     assert pass_.summary.startswith("Replace `"), "the first line is the rewrite itself"
     assert ">>>" in doc, "the docstring shows a before and an after"
     assert (Path(__file__).parent / "passes" / f"test_{file}.py").exists()
-
-
-@every_pass
-@every_example
-def test_every_site_is_explained_and_every_miss_has_a_reason(pass_: Pass[Any], example: Example) -> None:
-    scan = pass_.scan(example.graph())
-    for match in scan.matches:
-        assert any(node.name in pass_.explain(match) for node in match.nodes)
-    for miss in scan.misses:
-        assert miss.reason
-        assert str(miss).startswith(miss.site)
 
 
 def test_marks_are_those_of_equal_signatures() -> None:

@@ -11,7 +11,8 @@ from tests.examples import EXAMPLES, Example
 
 def as_text(gm: GraphModule) -> str:
     code = gm.code.strip().replace(";  ", "\n        ; ")
-    modules = "\n".join(f"    {path}: {module}" for path, module in gm.named_modules() if not list(module.children()))
+    leaves = [(path, module) for path, module in gm.named_modules() if path and not list(module.children())]
+    modules = "\n".join(f"    {path}: {module}" for path, module in leaves)
     return f"{code}\n\n{modules}"
 
 

@@ -1,25 +1,63 @@
 """The rewriting machine. It knows no particular pass, and imports torch only."""
 
+from fxopt.core.conditions import Condition, Conditions, Unmet, decide
 from fxopt.core.copying import shared_copy
 from fxopt.core.edit import Patch
-from fxopt.core.errors import FxoptError, FxoptWarning, ModelError, RewriteError
+from fxopt.core.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
+from fxopt.core.exactness import Exactness
 from fxopt.core.fingerprint import Fingerprint, fingerprint
-from fxopt.core.graph import SourceLine, TensorInfo, info_of, is_tensor
-from fxopt.core.guards import input_of, module_miss
+from fxopt.core.graph import SourceLine, TensorInfo, info_of, input_of, is_tensor, operation_name, target_name
+from fxopt.core.guards import (
+    decomposed_linear_miss,
+    dtype_conditions,
+    layer_conditions,
+    module_conditions,
+    module_miss,
+    rank_condition,
+    unaltered_conditions,
+)
 from fxopt.core.index import GraphIndex
+from fxopt.core.kept import bytes_kept, commit
+from fxopt.core.layer import (
+    BATCH_NORM_CALLS,
+    CONV_CALLS,
+    DECOMPOSED_LINEAR_CALLS,
+    LINEAR_CALLS,
+    BatchNormLayer,
+    ConvLayer,
+    Held,
+    Layer,
+    LinearLayer,
+    layer_of,
+)
+from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
-from fxopt.core.pass_base import Exactness, Match, Miss, Pass, Scan
+from fxopt.core.pass_base import Match, Miss, Pass, Scan
+from fxopt.core.requirement import require
 from fxopt.core.rewriter import Origin, Rewriter, with_tensors
+from fxopt.core.rule import Rule, rewrite
+from fxopt.core.strides import needs_contiguous
 from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
 
 __all__ = [
+    "BATCH_NORM_CALLS",
+    "CONV_CALLS",
+    "DECOMPOSED_LINEAR_CALLS",
+    "LINEAR_CALLS",
+    "BatchNormLayer",
+    "Condition",
+    "Conditions",
+    "ConvLayer",
     "Entry",
     "Exactness",
     "Fingerprint",
     "FxoptError",
     "FxoptWarning",
     "GraphIndex",
+    "Held",
+    "Layer",
     "Ledger",
+    "LinearLayer",
     "Match",
     "Miss",
     "ModelError",
@@ -29,16 +67,38 @@ __all__ = [
     "ReversibleTransformation",
     "RewriteError",
     "Rewriter",
+    "Rule",
+    "RuleError",
     "Scan",
     "SourceLine",
     "TensorInfo",
     "Transformation",
+    "Unmet",
+    "bytes_kept",
+    "commit",
     "compose",
+    "decide",
+    "decomposed_linear_miss",
+    "dtype_conditions",
     "fingerprint",
     "info_of",
     "input_of",
     "is_tensor",
+    "layer_conditions",
+    "layer_of",
+    "module_conditions",
     "module_miss",
+    "needs_contiguous",
+    "operation_name",
+    "rank_condition",
+    "remove_layer",
+    "remove_tensors",
+    "require",
+    "rewrite",
+    "set_arguments",
+    "set_tensors",
     "shared_copy",
+    "target_name",
+    "unaltered_conditions",
     "with_tensors",
 ]

@@ -7,8 +7,6 @@ import copy
 from torch import nn
 from torch.fx import Graph, GraphModule
 
-from fxopt.core.graph import nodes_by_name
-
 
 def shared_copy(gm: GraphModule) -> GraphModule:
     """A copy of `gm` with a graph and a module tree of its own, sharing the called modules and all tensors.
@@ -17,11 +15,7 @@ def shared_copy(gm: GraphModule) -> GraphModule:
     Node names and metadata are kept, and so is what can be reversed.
     Takes about 11 us a node, and no memory for weights.
     """
-    graph = copy.deepcopy(gm.graph)
-    names = nodes_by_name(gm)
-    for node in graph.nodes:
-        node.meta = dict(names[node.name].meta)
-    graph._codegen = copy.deepcopy(gm.graph._codegen)
+    graph = _copied(gm.graph)
     empty = Graph()
     empty.output(None)
     new = GraphModule(nn.Module(), empty, class_name=type(gm).__name__)
@@ -34,6 +28,25 @@ def shared_copy(gm: GraphModule) -> GraphModule:
     return new
 
 
+def _copied(graph: Graph) -> Graph:
+    """A copy of `graph` with the names and metadata of its nodes.
+
+    Unlike `copy.deepcopy`, it leaves the tree specs of exported programs as they are, which torch warns of copying,
+    and an output node of any name.
+    """
+    copied = Graph(tracer_cls=graph._tracer_cls)
+    result = copied.graph_copy(graph, {}, return_output_node=True)
+    if isinstance(result, tuple):
+        copied.output(result[0], result[1].type)
+    copied._codegen = copy.copy(graph._codegen)
+    for new, old in zip(copied.nodes, graph.nodes):
+        new.meta = dict(old.meta)
+        if new.name != old.name:
+            new.name = old.name
+            copied._graph_namespace._used_names.add(old.name)
+    return copied
+
+
 _TABLES = ("_modules", "_parameters", "_buffers")
 
 
@@ -43,11 +56,20 @@ def _copy_tree(old: nn.Module, new: nn.Module, containers: dict[int, nn.Module])
     new._buffers.update(old._buffers)
     for name, child in old._modules.items():
         if type(child) is nn.Module:
-            if id(child) not in containers:
-                container = containers[id(child)] = nn.Module()
-                container.__dict__.update({k: v for k, v in child.__dict__.items() if k not in _TABLES})
-                _copy_tree(child, container, containers)
-            new._modules[name] = containers[id(child)]
+            new._modules[name] = _container(child, containers)
         else:
             copied = getattr(child, "shared_copy", None)
-            new._modules[name] = child if copied is None else copied()
+            new._modules[name] = child if copied is None else copied(new)
+
+
+def _container(old: nn.Module, containers: dict[int, nn.Module]) -> nn.Module:
+    if id(old) not in containers:
+        container = containers[id(old)] = nn.Module()
+        container.__dict__.update({k: v for k, v in old.__dict__.items() if k not in _TABLES})
+        _copy_tree(old, container, containers)
+    return containers[id(old)]
+
+
+def own(module: nn.Module) -> nn.Module:
+    """What a graph module may have as its own: a copy of a plain container, which edits change, or `module` itself."""
+    return _container(module, {}) if type(module) is nn.Module else module

@@ -9,17 +9,21 @@ meantime is never quietly damaged.
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import nn
 from torch.fx import Graph, Node
-from torch.fx.node import map_arg
+from torch.fx.node import map_aggregate, map_arg
 
+from fxopt.core.copying import own
 from fxopt.core.errors import RewriteError
+from fxopt.core.hand_edit import ArrangeMembers, HandEdit
 from fxopt.core.index import GraphIndex
 
 
@@ -50,6 +54,29 @@ class Call:
         _walk(self.kwargs, found)
         return list(found)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: map_aggregate(value, _by_name) for key, value in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({key: map_aggregate(value, _from_name) for key, value in state.items()})
+
+
+@dataclass(frozen=True)
+class _NameInTorch:
+    """What pickle cannot write: an ATen operator, or a memory format."""
+
+    path: str
+
+
+def _by_name(value: Any) -> Any:
+    if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return _NameInTorch(f"ops.{value}")
+    return _NameInTorch(str(value).removeprefix("torch.")) if isinstance(value, torch.memory_format) else value
+
+
+def _from_name(value: Any) -> Any:
+    return operator.attrgetter(value.path)(torch) if isinstance(value, _NameInTorch) else value
+
 
 @dataclass(frozen=True)
 class NodeRecord:
@@ -69,7 +96,8 @@ class NodeRecord:
         return {**self.__dict__, "meta": meta, "type": self.type if can_be_pickled(self.type) else None}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NodeRecord:
-        return NodeRecord(self.name, copy.deepcopy(self.call, memo), self.type, copy.deepcopy(self.meta, memo))
+        # metadata is shared, as in torch's copies of nodes: fake tensors in it cannot be copied
+        return NodeRecord(self.name, copy.deepcopy(self.call, memo), self.type, dict(self.meta))
 
 
 @dataclass(frozen=True)
@@ -96,6 +124,8 @@ class InsertNode:
     def _place(self, index: GraphIndex, inputs: list[Node]) -> Node:
         if self.before in index.nodes:
             return index.nodes[self.before]
+        if not self.before:
+            return index.gm.graph._root  # it was the last
         # what stood behind it is gone: any place behind its inputs is right
         after: Node = max(inputs) if inputs else next(iter(index.gm.graph.nodes))
         return after.next
@@ -213,21 +243,72 @@ class SetModule:
     def parent(self) -> str:
         return self.path.rpartition(".")[0]
 
+    @property
+    def table(self) -> str:
+        return "_modules"
+
     def apply(self, index: GraphIndex) -> None:
         parent, name = index.module_at(self.parent), self.path.rpartition(".")[2]
         if parent is None:
             raise RewriteError(f"{self.path} cannot be changed: there is no module {self.parent!r} any more")
         current = parent._modules.get(name)
-        if current is not self.old and not (current is None and self.new is not None):
+        expected = current is self.old or type(current) is type(self.old) is nn.Module  # a copy has its own containers
+        if not expected and not (current is None and self.new is not None):
             raise RewriteError(f"the module {self.path} was replaced by something else since; reverse that first")
-        if self.new is None:
+        new = None if self.new is None else own(self.new)
+        if new is None:
             parent._modules.pop(name, None)
         else:
-            parent._modules[name] = self.new
-        index.module_changed(self.path, self.old, self.new)
+            parent._modules[name] = new
+        index.module_changed(self.path, current, new)
 
 
-Edit = InsertNode | EraseNode | SetCall | ReplaceInput | SetMeta | SetModule
+@dataclass(frozen=True, eq=False)  # equality would compare tensors
+class SetTensor:
+    """Register the parameter or buffer `new` where `old` is, at a dotted path; None stands for nothing there.
+
+    An `nn.Parameter` goes to the parameters of the module it lies in, any other tensor to the buffers.
+    `order` are the names of those before the run of edits that this one belongs to, as in `SetModule`.
+    """
+
+    path: str
+    old: torch.Tensor | None = field(repr=False)
+    new: torch.Tensor | None = field(repr=False)
+    order: tuple[str, ...] = field(repr=False)
+    persistent: bool = True
+    """Of a buffer: whether it belongs to the ``state_dict``."""
+
+    def inverse(self) -> SetTensor:
+        return SetTensor(self.path, self.new, self.old, self.order, self.persistent)
+
+    @property
+    def parent(self) -> str:
+        return self.path.rpartition(".")[0]
+
+    @property
+    def table(self) -> str:
+        either = self.new if self.new is not None else self.old
+        return "_parameters" if isinstance(either, nn.Parameter) else "_buffers"
+
+    def apply(self, index: GraphIndex) -> None:
+        parent, name = index.module_at(self.parent), self.path.rpartition(".")[2]
+        if parent is None:
+            raise RewriteError(f"{self.path} cannot be changed: there is no module {self.parent!r} any more")
+        table = getattr(parent, self.table)
+        current = table.get(name)
+        if current is not self.old and not (current is None and self.new is not None):
+            raise RewriteError(f"the tensor {self.path} was replaced by something else since; reverse that first")
+        if self.new is None:
+            table.pop(name, None)
+            parent._non_persistent_buffers_set.discard(name)
+        else:
+            table[name] = self.new
+            if self.table == "_buffers" and not self.persistent:
+                parent._non_persistent_buffers_set.add(name)
+        index.tensor_changed(self.path, self.old, self.new)
+
+
+Edit = InsertNode | EraseNode | SetCall | ReplaceInput | SetMeta | SetModule | SetTensor | HandEdit
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules
@@ -268,15 +349,19 @@ def run(index: GraphIndex, edits: Iterable[Edit]) -> None:
     Raises:
         RewriteError: the graph is not as the edits knew it. It is left as it was.
     """
-    before: dict[str, tuple[str, ...]] = {}
-    after: dict[str, tuple[str, ...]] = {}
+    before: dict[tuple[str, str], tuple[str, ...]] = {}
+    after: dict[tuple[str, str], tuple[str, ...]] = {}
     done: list[Edit] = []
     try:
         for edit in edits:
-            if isinstance(edit, SetModule):
-                parent = index.module_at(edit.parent)
-                before.setdefault(edit.parent, tuple(parent._modules) if parent is not None else ())
-                after[edit.parent] = edit.order
+            if isinstance(edit, SetModule | SetTensor | ArrangeMembers):
+                path = edit.path if isinstance(edit, ArrangeMembers) else edit.parent
+                parent, place = index.module_at(path), (path, edit.table)
+                before.setdefault(place, tuple(getattr(parent, edit.table)) if parent is not None else ())
+                if not isinstance(edit, ArrangeMembers) and edit.order:
+                    after[place] = edit.order
+                elif place in after:  # an edit by hand starts from the order that the edits before it come to
+                    _reorder(index, {place: after.pop(place)})
             edit.apply(index)
             done.append(edit)
     except RewriteError:
@@ -292,14 +377,15 @@ def undo(index: GraphIndex, patches: list[Patch]) -> None:
     run(index, (edit.inverse() for patch in reversed(patches) for edit in reversed(patch.edits)))
 
 
-def _reorder(index: GraphIndex, orders: dict[str, tuple[str, ...]]) -> None:
-    for path, order in orders.items():
+def _reorder(index: GraphIndex, orders: dict[tuple[str, str], tuple[str, ...]]) -> None:
+    for (path, table), order in orders.items():
         parent = index.module_at(path)
         if parent is not None:
             place = {name: i for i, name in enumerate(order)}
-            children = sorted(parent._modules.items(), key=lambda item: place.get(item[0], len(place)))
-            parent._modules.clear()
-            parent._modules.update(children)
+            members = getattr(parent, table)
+            ordered = sorted(members.items(), key=lambda item: place.get(item[0], len(place)))
+            members.clear()
+            members.update(ordered)
 
 
 def _create_node(graph: Graph, record: NodeRecord, args: Any, kwargs: Any) -> Node:
@@ -320,8 +406,8 @@ def _create_node(graph: Graph, record: NodeRecord, args: Any, kwargs: Any) -> No
 
 def can_be_pickled(value: Any) -> bool:
     try:
-        pickle.dumps(value)
-    except (pickle.PicklingError, AttributeError, TypeError):
+        pickle.dumps(value, protocol=2)  # which torch.save uses
+    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
         return False  # a class or function without a name that leads to it
     return True
 

@@ -79,7 +79,9 @@ _TENSOR_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._Nor
 _NOT_TENSOR_METHODS = {"size", "stride", "dim", "item", "tolist", "numel", "ndimension", "split", "chunk",
                        "unbind", "is_contiguous", "get_device", "numpy", "max", "min", "sort", "topk"}  # fmt: skip
 _NOT_TENSOR_FUNCTIONS = {"split", "chunk", "unbind", "max", "min", "sort", "topk", "numel", "meshgrid",
-                         "is_tensor", "var_mean", "std_mean"}  # fmt: skip
+                         "is_tensor", "var_mean", "std_mean", "sym_size", "sym_numel", "sym_stride", "item",
+                         "sym_storage_offset", "_local_scalar_dense", "split_with_sizes",
+                         "_native_batch_norm_legit_no_training"}  # fmt: skip
 
 
 def is_tensor(node: Node, _depth: int = 0) -> bool:
@@ -102,7 +104,7 @@ def is_tensor(node: Node, _depth: int = 0) -> bool:
         return node.target not in _NOT_TENSOR_METHODS and is_tensor_operand(node, _depth)
     if node.op != "call_function":
         return False
-    module, name = getattr(node.target, "__module__", None) or "", getattr(node.target, "__name__", "")
+    module, name = getattr(node.target, "__module__", None) or "", operation_name(node)
     if module == "_operator":
         return (name != "getitem" and is_tensor_operand(node, _depth)) or (
             name == "getitem" and isinstance(node.args[0], Node) and _depth < 50
@@ -179,11 +181,26 @@ def target_name(node: Node) -> str:
     return f"{module}.{name}" if module and module != "builtins" else name
 
 
+def operation_name(node: Node) -> str:
+    """The operation in one word, however it is spelled: ``view`` for ``.view`` and ``aten.view.default`` alike."""
+    if isinstance(node.target, torch._ops.OpOverload):
+        return str(node.target.overloadpacket.__name__)
+    return str(node.target) if node.op == "call_method" else str(getattr(node.target, "__name__", ""))
+
+
 def inputs_of(node: Node) -> list[Node]:
     """The nodes that `node` reads, each once, in the order of its arguments."""
     found: dict[Node, None] = {}
     map_arg((node.args, node.kwargs), lambda other: found.setdefault(other))
     return list(found)
+
+
+def input_of(node: Node) -> Node | None:
+    """The node that a call of a one-input module reads, given by position or as ``input``; None for another call."""
+    given = [*node.args, *node.kwargs.values()]
+    if len(given) == 1 and isinstance(given[0], Node) and set(node.kwargs) <= {"input"}:
+        return given[0]
+    return None
 
 
 def nodes_by_name(gm: GraphModule) -> dict[str, Node]:

@@ -1,114 +1,266 @@
-"""Conditions that every pass which replaces or removes modules must see met; each unmet one is a `Miss`."""
+"""Conditions that every pass which changes or removes layers must see met, whether modules or functions are called."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import torch
 from torch import nn
 from torch.fx import Node
 from torch.nn.utils import parametrize
 
+from fxopt.core.conditions import Condition, Conditions, Unmet, decide
+from fxopt.core.graph import info_of, input_of, operation_name
 from fxopt.core.index import GraphIndex
+from fxopt.core.layer import Held, Layer, LinearLayer
 from fxopt.core.pass_base import Miss
+
+Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
-def input_of(node: Node) -> Node | None:
-    """The node that a call of a one-input module reads, given by position or as ``input``; None for another call."""
-    given = [*node.args, *node.kwargs.values()]
-    if len(given) == 1 and isinstance(given[0], Node) and set(node.kwargs) <= {"input"}:
-        return given[0]
-    return None
-
-
-def module_miss(site: Node, node: Node, kind: type[nn.Module], index: GraphIndex) -> Miss | None:
+def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
     """Why the module that `node` calls may not be replaced or folded by a site anchored at `site`; None if it may."""
+    return decide(site, module_conditions(node, kind, index))
+
+
+def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions[None]:
+    """That `layer` may be changed or removed: that it is what it seems, and that nothing else rests on it.
+
+    Args:
+        kind: the module types that it may be called as, exactly. Where a function is called, this says nothing.
+    """
+    if layer.module is not None:
+        yield from module_conditions(layer.node, kind, index)
+        return
+    yield layer.input is None and Unmet(
+        f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
+    )
+    for role, held in layer.held.items():
+        yield from _held_conditions(layer, role, held, index)
+    yield from _tensor_conditions(layer.name, ((held.path, held.tensor) for held in layer.held.values()), index)
+    if isinstance(layer, LinearLayer):
+        yield layer.weight.dim() != 2 and Unmet(
+            f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
+            actual=f"{layer.weight.dim()} dimensions",
+            needed="2 dimensions",
+        )
+
+
+def decomposed_linear_miss(node: Node) -> Miss | None:
+    """Why an ``addmm`` or ``mm`` that once was a linear layer is left alone; None where it was none."""
+    matrix = node.args[-1] if node.args else None
+    transposed = isinstance(matrix, Node) and operation_name(matrix) in ("permute", "t", "transpose")
+    if not isinstance(matrix, Node) or not transposed or not isinstance(matrix.args[0], Node):
+        return None
+    if matrix.args[0].op != "get_attr":
+        return None
+    return Miss(
+        node,
+        f"{node.name} is what run_decompositions() made of a linear layer with the weight {matrix.args[0].target}",
+        remedy="take the exported program as it is before run_decompositions()",
+        actual=str(node.target),
+        needed="aten.linear",
+    )
+
+
+def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[None]:
+    """That the module which `node` calls may be replaced or removed: exactly of `kind`, called once, by one input."""
     module = index.module_of(node)
     path = str(node.target)
     if module is None:
-        return Miss(site, f"{path} is not a module of the graph module")
-    for check in (_type_reason, _hook_reason):
-        found = check(module, path, kind)
-        if found is not None:
-            return Miss(site, *found)
-    found = _sharing_reason(node, module, path, index) or _tensor_reason(module, path, index)
-    if found is not None:
-        return Miss(site, *found)
-    if input_of(node) is None:
-        return Miss(site, f"{node.name} is called with arguments other than one input")
-    return None
+        yield Unmet(f"{path} is not a module of the graph module", actual="none", needed="a module")
+        return
+    yield from unaltered_conditions(module, path, kind)
+    yield from _sharing_conditions(node, module, path, index)
+    tensors = {**module._parameters, **module._buffers}
+    yield from _tensor_conditions(path, ((f"{path}.{name}", tensor) for name, tensor in tensors.items()), index)
+    yield input_of(node) is None and Unmet(f"{node.name} is called with arguments other than one input", **_given(node))
 
 
-_Reason = tuple[str, str] | None
+def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
+    """That a call of `module` computes what its type says, and nobody listens."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    yield parametrize.is_parametrized(module) and _parametrized(module, path)
+    yield type(module) not in kinds and _another_type(module, path, kinds)
+    yield "forward" in module.__dict__ and Unmet(
+        f"{path} has a forward method of its own, set on the instance",
+        actual="a forward of its own",
+        needed=f"that of {type(module).__name__}",
+    )
+    yield _hook(module, path) or False
 
 
-def _type_reason(module: nn.Module, path: str, kind: type[nn.Module]) -> _Reason:
-    if parametrize.is_parametrized(module):
-        names = ", ".join(module.parametrizations)  # type: ignore[arg-type]
-        remedy = f"torch.nn.utils.parametrize.remove_parametrizations(module, {names.partition(',')[0]!r})"
-        return f"{path} computes its {names} by a parametrization", remedy
-    if type(module) is not kind:
-        return (
-            f"{path} is a {type(module).__name__}, a subclass of {kind.__name__} that may compute something else",
-            "",
+def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:
+    """That two layers compute in one dtype on one device. Their tensors have passed `layer_conditions`."""
+    mine, theirs = (
+        next((f"{t.dtype} on {t.device}" for h in one.held.values() if (t := h.tensor) is not None and t.dim()), "")
+        for one in (layer, other)
+    )
+    yield mine != theirs and Unmet(
+        f"{layer.name} is {mine} but {other.name} is {theirs}",
+        remedy="bring them to one dtype and device",
+        actual=f"{mine} and {theirs}",
+        needed="one dtype and device",
+    )
+
+
+def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
+    """That `tensor` is known to have `rank` dimensions; `why` ends the sentence that says so."""
+    info = info_of(tensor)
+    if info is None:
+        return Unmet(
+            f"the shape of {tensor.name} is not known: {why}",
+            remedy="capture the model with example inputs (fxopt.capture)",
+            actual="unknown",
+            needed=f"{rank} dimensions",
         )
-    if "forward" in module.__dict__:
-        return f"{path} has a forward method of its own, set on the instance", ""
-    return None
+    return len(info.shape) != rank and Unmet(
+        f"{tensor.name} has shape {tuple(info.shape)}: {why}",
+        actual=f"{len(info.shape)} dimensions",
+        needed=f"{rank} dimensions",
+    )
 
 
-def _hook_reason(module: nn.Module, path: str, kind: type[nn.Module]) -> _Reason:
+def _given(node: Node) -> dict[str, str]:
+    """The arguments of a call against the one that is expected, in words."""
+    return {"actual": ", ".join([*map(str, node.args), *node.kwargs]) or "no argument", "needed": "one input"}
+
+
+def _parametrized(module: nn.Module, path: str) -> Unmet:
+    names = list(module.parametrizations)  # type: ignore[arg-type]
+    return Unmet(
+        f"{path} computes its {', '.join(names)} by a parametrization",
+        remedy=f"torch.nn.utils.parametrize.remove_parametrizations(module, {names[0]!r})",
+        actual="parametrized",
+        needed="a parameter",
+    )
+
+
+def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ...]) -> Unmet:
+    base = next((kind for kind in kinds if isinstance(module, kind)), None)
+    needed = " or ".join(kind.__name__ for kind in kinds)
+    what = f"a subclass of {base.__name__} that may compute something else" if base else f"not a {needed}"
+    return Unmet(f"{path} is a {type(module).__name__}, {what}", actual=type(module).__name__, needed=needed)
+
+
+def _hook(module: nn.Module, path: str) -> Unmet | None:
     for table in _HOOKS:
         hooks = getattr(module, table, None)
         if hooks:
             name = type(next(iter(hooks.values()))).__name__
             what = table.strip("_").replace("_", " ").removesuffix("s")
             hint = "pruning or weight norm: make it permanent first" if name != "function" else "remove the hook first"
-            return f"{path} has a {what} ({name}), which would no longer see the same call", hint
-    return None
-
-
-def _sharing_reason(node: Node, module: nn.Module, path: str, index: GraphIndex) -> _Reason:
-    calls = index.calls_of(module)
-    if len(calls) > 1:
-        others = ", ".join(call.name for call in calls if call is not node)
-        return (
-            f"{path} is called {len(calls)} times, by {others} as well, and all calls share its weights",
-            "",
-        )
-    paths = index.paths_of(module)
-    if len(paths) > 1:
-        return f"{path} is registered under {len(paths)} names: {', '.join(paths)}", ""
-    reads = index.reads_of(path)
-    if reads:
-        return f"{reads[0].name} reads {reads[0].target}, which is in {path}", ""
-    parent = index.module_at(path.rpartition(".")[0])
-    if type(parent) is not nn.Module and parent is not index.gm:
-        return f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed", ""
-    return None
-
-
-def _tensor_reason(module: nn.Module, path: str, index: GraphIndex) -> _Reason:
-    tensors = {**module._parameters, **module._buffers}
-    known: list[tuple[str, torch.Tensor]] = [(name, t) for name, t in tensors.items() if t is not None]
-    for name, tensor in known:
-        owners = index.owners_of(tensor)
-        if len(owners) > 1:
-            other = next((owner for owner in owners if owner != f"{path}.{name}"), owners[0])
-            return f"{path}.{name} is tied to {other}", "untie them: give each a copy"
-        if type(tensor) not in (nn.Parameter, torch.Tensor) or tensor.layout != torch.strided or tensor.is_quantized:
-            return (
-                f"{path}.{name} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
-                "",
+            return Unmet(
+                f"{path} has a {what} ({name}), which would no longer see the same call",
+                remedy=hint,
+                actual=f"{len(hooks)} {what}{'s' if len(hooks) > 1 else ''}",
+                needed="none",
             )
-    floating = [(name, t) for name, t in known if t.dim() > 0]
-    kinds = {(tensor.dtype, tensor.device) for _, tensor in floating}
-    if len(kinds) > 1:
-        found = ", ".join(f"{name} {tensor.dtype} on {tensor.device}" for name, tensor in floating)
-        return (
-            f"the tensors of {path} differ in dtype or device: {found}",
-            "bring them to one dtype and device",
-        )
-    if any(not tensor.is_floating_point() for _, tensor in floating):
-        return f"{path} has weights of dtype {floating[0][1].dtype}, not a floating-point dtype", ""
     return None
+
+
+def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:
+    calls = index.calls_of(module)
+    yield len(calls) > 1 and Unmet(
+        f"{path} is called {len(calls)} times, by {_others(calls, node)} as well, and all calls share its weights",
+        actual=f"{len(calls)} calls",
+        needed="1 call",
+    )
+    paths = index.paths_of(module)
+    yield len(paths) > 1 and Unmet(
+        f"{path} is registered under {len(paths)} names: {', '.join(paths)}",
+        actual=f"{len(paths)} names",
+        needed="1 name",
+    )
+    reads = index.reads_of(path)
+    yield bool(reads) and Unmet(
+        f"{reads[0].name} reads {reads[0].target}, which is in {path}",
+        actual=f"read by {reads[0].name}",
+        needed="unread",
+    )
+    yield _foreign_parent(path, index)
+
+
+def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> Conditions[None]:
+    """That a tensor which a function is given is registered in the graph module, and for this call alone."""
+    reader, name = held.reader, layer.name
+    if held.tensor is None or reader is None:
+        source = "a constant" if reader is None else f"computed by {reader.name}"
+        if reader is not None and reader.op == "placeholder":
+            source = f"the input {reader.name}"
+        yield Unmet(
+            f"the {role} of {name} is {source}, not a parameter or buffer of the model",
+            actual=source,
+            needed="a parameter or buffer",
+        )
+        return
+    yield held.path not in index.owners_of(held.tensor) and Unmet(
+        f"{held.path} is an attribute that is not registered as a parameter or buffer",
+        remedy="register it",
+        actual="an attribute",
+        needed="a parameter or buffer",
+    )
+    readers = [other for other in index.reads_of(held.path) if other.users]
+    users = [user for other in readers for user in other.users]
+    yield len(users) > 1 and Unmet(
+        f"{held.path} is read by {_others(users, layer.node)} as well as by {name}",
+        actual=f"{len(users)} readers",
+        needed="1 reader",
+    )
+    places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
+    yield places > 1 and Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
+    yield _foreign_parent(held.path, index)
+
+
+def _foreign_parent(path: str, index: GraphIndex) -> Condition:
+    parent = index.module_at(path.rpartition(".")[0])
+    return (type(parent) is not nn.Module and parent is not index.gm) and Unmet(
+        f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
+        actual=type(parent).__name__,
+        needed="a plain module of the graph module",
+    )
+
+
+def _tensor_conditions(
+    name: str, tensors: Iterable[tuple[str, torch.Tensor | None]], index: GraphIndex
+) -> Conditions[None]:
+    known = [(path, tensor) for path, tensor in tensors if tensor is not None]
+    for path, tensor in known:
+        owners = index.owners_of(tensor)
+        yield len(owners) > 1 and Unmet(
+            f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
+            remedy="untie them: give each a copy",
+            actual=f"{len(owners)} owners",
+            needed="1 owner",
+        )
+        plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
+        yield (not plain or tensor.is_quantized) and Unmet(
+            f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
+            actual=f"{type(tensor).__name__} ({tensor.layout})",
+            needed="a plain strided tensor",
+        )
+    sized = [(path.rpartition(".")[2], tensor) for path, tensor in known if tensor.dim() > 0]
+    kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
+    yield len(kinds) > 1 and _mixed(name, sized)
+    yield any(not tensor.is_floating_point() for _, tensor in sized) and Unmet(
+        f"{name} has weights of dtype {sized[0][1].dtype}, not a floating-point dtype",
+        actual=str(sized[0][1].dtype),
+        needed="a floating-point dtype",
+    )
+
+
+def _mixed(name: str, tensors: list[tuple[str, torch.Tensor]]) -> Unmet:
+    found = ", ".join(f"{role} {tensor.dtype} on {tensor.device}" for role, tensor in tensors)
+    return Unmet(
+        f"the tensors of {name} differ in dtype or device: {found}",
+        remedy="bring them to one dtype and device",
+        actual=found,
+        needed="one dtype and device",
+    )
+
+
+def _others(nodes: Iterable[Node], node: Node) -> str:
+    names = dict.fromkeys(other.name for other in nodes if other is not node)
+    return ", ".join(names) or node.name

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from fxopt.core.graph import inputs_of
+from fxopt.core.graph import inputs_of, operation_name
 
 T = TypeVar("T")
 
@@ -23,7 +23,8 @@ _FRESH_NAMES = {"linear", "matmul", "bmm", "baddbmm", "einsum", "conv1d", "conv2
                 "tanh", "sigmoid", "layer_norm", "embedding", "cat", "stack", "rsqrt", "sqrt", "exp", "mean",
                 "sum", "scaled_dot_product_attention", "ones", "zeros", "arange", "full", "ones_like",
                 "zeros_like", "clone", "eq", "ne", "lt", "le", "gt", "ge", "masked_fill", "where",
-                "bitwise_and", "bitwise_or", "and_", "or_", "invert", "pad"}  # fmt: skip
+                "bitwise_and", "bitwise_or", "and_", "or_", "invert", "pad", "conv_transpose1d", "conv_transpose2d",
+                "conv_transpose3d", "convolution", "addmm", "mm", "batch_norm"}  # fmt: skip
 _IN_PLACE_OPERATORS = {operator.setitem, operator.iadd, operator.isub, operator.imul, operator.itruediv,
                        operator.ifloordiv, operator.imod, operator.ipow, operator.imatmul, operator.iand,
                        operator.ior, operator.ixor, operator.ilshift, operator.irshift}  # fmt: skip
@@ -84,6 +85,15 @@ class GraphIndex:
     def module_of(self, node: Node) -> nn.Module | None:
         """The submodule that `node` calls, if it calls one."""
         return self.module_at(str(node.target)) if node.op == "call_module" else None
+
+    def tensor_at(self, path: str) -> torch.Tensor | None:
+        """The parameter or buffer registered at the dotted `path`; None where there is none."""
+        parent, _, name = path.rpartition(".")
+        owner = self.module_at(parent)
+        if owner is None:
+            return None
+        found = owner._parameters.get(name)
+        return found if found is not None else owner._buffers.get(name)
 
     def calls_of(self, module: nn.Module) -> tuple[Node, ...]:
         """Every node that calls `module`, under whatever name."""
@@ -167,18 +177,27 @@ class GraphIndex:
     def is_fresh(self, node: Node) -> bool:
         """Whether `node` is known to return memory of its own."""
         if node.op == "call_module":
-            module = self.module_of(node)
-            return isinstance(module, _FRESH_MODULES) and not getattr(module, "inplace", False)
+            return returns_new_memory(self.module_of(node))
         if self._writes(node):
             return False
-        name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-        return node.op in ("call_function", "call_method") and name in _FRESH_NAMES
+        return node.op in ("call_function", "call_method") and operation_name(node) in _FRESH_NAMES
 
     # ---- kept true by the edits
 
     def touched(self) -> None:
         """Some edit was made."""
         self._cache.clear()
+
+    def rearranged(self) -> None:
+        """Nodes were moved."""
+        self.touched()
+        self.__dict__.pop("_writers", None)
+
+    def renew(self) -> None:
+        """Something else than the edits changed the graph module, so look at all of it again."""
+        fresh = GraphIndex(self.gm).__dict__
+        self.__dict__.clear()
+        self.__dict__.update(fresh)
 
     def added(self, node: Node) -> None:
         self.touched()
@@ -221,6 +240,13 @@ class GraphIndex:
         if any(getattr(module, "inplace", False) for module in (old, new)):
             self.__dict__.pop("_writers", None)
 
+    def tensor_changed(self, path: str, old: torch.Tensor | None, new: torch.Tensor | None) -> None:
+        self.touched()
+        if old is not None:
+            _discard(self.__dict__.get("_owners"), id(old), path)
+        if new is not None and "_owners" in self.__dict__:
+            self._owners.setdefault(id(new), {})[path] = new
+
     def _link(self, node: Node) -> None:
         if node.op == "call_module" and "_calls" in self.__dict__:
             self._calls.setdefault(id(self.module_of(node)), {})[node.name] = node
@@ -240,6 +266,11 @@ class GraphIndex:
             self.__dict__.pop("_writers", None)
 
 
+def returns_new_memory(module: nn.Module | None) -> bool:
+    """Whether `module` is known to return memory of its own."""
+    return isinstance(module, _FRESH_MODULES) and not getattr(module, "inplace", False)
+
+
 def _own_tensors(module: nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
     for table in (module._parameters, module._buffers):
         for name, tensor in table.items():
@@ -248,7 +279,9 @@ def _own_tensors(module: nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
 
 
 def _tree(path: str, module: nn.Module | None) -> Iterable[tuple[str, nn.Module]]:
-    return () if module is None else module.named_modules(prefix=path, remove_duplicate=False)
+    if module is None or not module._modules:
+        return () if module is None else ((path, module),)
+    return module.named_modules(prefix=path, remove_duplicate=False)
 
 
 def _owner_paths(target: str) -> Iterable[str]:

@@ -16,27 +16,41 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from fxopt.core.edit import MARKS, Call, NodeRecord, Patch, SetCall, SetModule, can_be_pickled, run, undo
+from fxopt.core.edit import MARKS, Patch, run, undo
 from fxopt.core.errors import RewriteError
-from fxopt.core.graph import target_name
+from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.index import GraphIndex
+from fxopt.core.patch_state import PatchState
 from fxopt.core.rewriter import MADE_BY
+from fxopt.core.saving import SavedNode, adopt, saved_entries, saved_nodes
 
 if TYPE_CHECKING:
-    from fxopt.core.pass_base import Exactness, Pass
+    from fxopt.core.exactness import Exactness
+    from fxopt.core.pass_base import Pass
+    from fxopt.core.transformation import Transformation
 
 CHILD = "_fxopt_ledger"
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules
 class Entry:
-    """One site of one pass, and what was done there."""
+    """One site of one pass, or one call of a transformation written by hand, and what was done there."""
 
-    pass_: Pass[Any]
+    pass_: Transformation
     signature: str
     site: str
     exactness: Exactness
     patch: Patch
+
+    @property
+    def name(self) -> str:
+        """That of the pass or transformation."""
+        return str(getattr(self.pass_, "name", type(self.pass_).__name__))
+
+    @property
+    def id(self) -> str:
+        """The same for this site of this pass in every process; see `site_id`."""
+        return site_id(self.signature, self.site)
 
 
 class Ledger(nn.Module):
@@ -47,8 +61,10 @@ class Ledger(nn.Module):
         self.training = gm.training
         self.entries: list[Entry] = []
         self._gm: Callable[[], GraphModule | None] = weakref.ref(gm)
-        self._states: dict[int, _State] = {}
-        self._unpickled: list[_SavedNode] | None = None
+        self._states: list[PatchState] = []
+        self._altered: dict[int, tuple[str, str]] = {}
+        self._moved = False
+        self._unpickled: list[SavedNode] | None = None
 
     @classmethod
     def of(cls, gm: GraphModule) -> Ledger:
@@ -56,11 +72,12 @@ class Ledger(nn.Module):
         ledger = gm._modules.get(CHILD)
         if not isinstance(ledger, Ledger):
             ledger = cls(gm)
-        if ledger._gm() is not gm:  # the graph module was copied or loaded
+        if ledger._gm() is not gm:  # the graph module was loaded, or built from another
             ledger._gm = weakref.ref(gm)
-            ledger._states = {i: _State.of(entry.patch) for i, entry in enumerate(ledger.entries)}
+        if ledger._moved:
+            ledger._settle(gm)
         if ledger._unpickled is not None:
-            _adopt(gm, ledger._unpickled)
+            adopt(gm, ledger._unpickled)
             ledger._unpickled = None
         gm._modules[CHILD] = ledger
         return ledger
@@ -74,18 +91,18 @@ class Ledger(nn.Module):
     def close(self) -> None:
         """Take the ledger off its graph module if nothing is in force."""
         gm = self._gm()
-        if gm is not None and not self.entries:
-            gm._modules.pop(CHILD, None)
+        if gm is not None and not self.entries and gm._modules.get(CHILD) is self:
+            del gm._modules[CHILD]
 
     def append(self, entry: Entry) -> None:
-        self._states[len(self.entries)] = _State.of(entry.patch)
+        self._states.append(PatchState.of(entry.patch))
         self.entries.append(entry)
 
     def rewind(self, index: GraphIndex, length: int) -> tuple[Entry, ...]:
         """Undo all but the oldest `length` entries, and give those undone."""
         undone = tuple(self.entries[length:])
         for i in range(length, len(self.entries)):
-            self._states[i].check(self.entries[i])
+            self._check(i)
         undo(index, [entry.patch for entry in undone])
         self._drop(length)
         return undone
@@ -96,17 +113,54 @@ class Ledger(nn.Module):
         Returns:
             the later entries that no longer apply.
         """
-        first = next(i for i, entry in enumerate(self.entries) if entry.signature == signature)
+        return self._take_out(index, lambda entry: entry.signature == signature)
+
+    def turn_off(self, index: GraphIndex, site: str) -> list[Entry]:
+        """Undo the entry whose id is `site`, as `remove` does with all of a signature."""
+        return self._take_out(index, lambda entry: entry.id == site)
+
+    def turn_on(self, index: GraphIndex, pass_: Pass[Any], site: str) -> list[Entry]:
+        """Let `pass_` rewrite one more site, as if it had done so when it rewrote its first.
+
+        So the graph does not depend on the order in which the sites of a pass are turned on.
+
+        Returns:
+            the later entries that no longer apply.
+        """
+        signature = pass_.signature
+        first = next((i for i, e in enumerate(self.entries) if e.signature == signature), len(self.entries))
         undone = self.rewind(index, first)
-        kept = [entry for entry in undone if entry.signature != signature]
+        end = next((i for i, entry in enumerate(undone) if entry.signature != signature), len(undone))
         try:
-            return self.redo(index, kept)
+            sites = {entry.site for entry in undone[:end]}
+            done = {entry.site for entry in pass_.apply(index, sites | {site})}
+            if site not in done:
+                raise RewriteError(f"{pass_.name} does not apply at {site}: {pass_.why_not(index, site)}")
+            lost = [entry for entry in undone[:end] if entry.site not in done]
+            return lost + self.redo(index, undone[end:])
         except RewriteError:
-            self.rewind(index, first)
-            run(index, [edit for entry in undone for edit in entry.patch.edits])
-            for entry in undone:
-                self.append(entry)
+            self.put_back(index, first, undone)
             raise
+
+    def _take_out(self, index: GraphIndex, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        first = next(i for i, entry in enumerate(self.entries) if unwanted(entry))
+        undone = self.rewind(index, first)
+        try:
+            return self.redo(index, [entry for entry in undone if not unwanted(entry)])
+        except RewriteError:
+            self.put_back(index, first, undone)
+            raise
+
+    def undo_entry(self, index: GraphIndex, entry: Entry) -> list[Entry]:
+        """Undo one entry, as `remove` does with all of a signature."""
+        return self._take_out(index, lambda other: other is entry)
+
+    def put_back(self, index: GraphIndex, length: int, entries: Sequence[Entry]) -> None:
+        """Rewind to `length` entries, and then let the patches of `entries` apply once more."""
+        self.rewind(index, length)
+        run(index, [edit for entry in entries for edit in entry.patch.edits])
+        for entry in entries:
+            self.append(entry)
 
     def redo(self, index: GraphIndex, entries: Sequence[Entry]) -> list[Entry]:
         """Let the passes of `entries` match and rewrite at the same sites again, in runs of one pass.
@@ -121,47 +175,119 @@ class Ledger(nn.Module):
             while j < len(entries) and entries[j].signature == entries[i].signature:
                 j += 1
             sites = {entry.site for entry in entries[i:j]}
-            done = {entry.site for entry in entries[i].pass_.apply(index, sites)}
+            done = entries[i].pass_.run_again(index, sites)
             lost += [entry for entry in entries[i:j] if entry.site not in done]
             i = j
         return lost
 
-    def shared_copy(self) -> Ledger:
-        """A ledger of the same entries, for a copy of the graph module."""
+    def shared_copy(self, gm: GraphModule) -> Ledger:
+        """A ledger of the same entries, for the copy `gm` of the graph module."""
         new = Ledger.__new__(Ledger)
         new.__dict__.update(self.__dict__)
-        new.entries = list(self.entries)
+        new.entries, new._states = list(self.entries), list(self._states)
+        if self._gm() is not None:  # else it was just loaded, and `of` has yet to adopt the nodes
+            new._gm = weakref.ref(gm)
         return new
 
     def extra_repr(self) -> str:
         return f"{len(self.entries)} sites in force"
 
     def _drop(self, length: int) -> None:
-        del self.entries[length:]
-        self._states = {i: state for i, state in self._states.items() if i < length}
+        del self.entries[length:], self._states[length:]
+
+    def _check(self, i: int) -> None:
+        """Raise if undoing an entry would lose what was done to the tensors that it put in."""
+        entry = self.entries[i]
+        changed = self._altered_at(i)
+        if changed is not None:
+            raise RewriteError(
+                f"{changed[0]}, made by {entry.name}, {changed[1]} since; the way back leads to the tensors of before, "
+                "so this would be lost. Undo that first, or reverse before you do it."
+            )
+
+    def _altered_at(self, i: int) -> tuple[str, str] | None:
+        return self._altered.get(i) or self._states[i].changed
+
+    # ---- what is done to the whole graph module
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Ledger:
+        """For ``gm.to``, ``gm.half`` and the like: what is kept follows."""
+        self._follow(fn)
+        self._moved = True
+        return self
+
+    def train(self, mode: bool = True) -> Ledger:
+        """For ``gm.train`` and ``gm.eval``: what is kept follows."""
+        self.training = mode
+        self._follow(lambda tensor: tensor, mode)
+        return self
+
+    def _follow(self, convert: Callable[[torch.Tensor], torch.Tensor], training: bool | None = None) -> None:
+        gm = self._gm()
+        if gm is not None and self._moved:
+            self._settle(gm)
+        present = present_in(gm) if gm is not None else present_after(entry.patch for entry in self.entries)
+        follower = Follower(present, convert, training)
+        self._set_patches([follower.patch(entry.patch) for entry in self.entries])
+
+    def _settle(self, gm: GraphModule) -> None:
+        """Now that all of the graph module was moved, take over what it has."""
+        self._moved = False
+        self._set_patches(with_tensors_of(gm, [entry.patch for entry in self.entries]))
+        self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
+
+    def _set_patches(self, patches: Sequence[Patch]) -> None:
+        self.entries = [
+            entry if patch is entry.patch else replace(entry, patch=patch)
+            for entry, patch in zip(self.entries, patches)
+        ]
+
+    # ---- copies and files
+
+    def _all_altered(self) -> dict[int, tuple[str, str]]:
+        """Versions of tensors do not travel, so what they tell does."""
+        if self._moved:  # of a graph module that is not known yet
+            self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
+        found = {i: self._altered_at(i) for i in range(len(self.entries))}
+        return {i: changed for i, changed in found.items() if changed is not None}
 
     def __getstate__(self) -> dict[str, Any]:
         gm = self._gm()
+        if gm is not None and self._moved:
+            self._settle(gm)
         state = dict(self.__dict__)
         mine = gm is not None and gm._modules.get(CHILD) is self
-        state["_unpickled"] = _saved(gm) if mine and gm is not None else self._unpickled
+        state["_unpickled"] = saved_nodes(gm) if mine and gm is not None else self._unpickled
+        state["entries"] = saved_entries(self.entries)
+        state["_altered"] = self._all_altered()
         state["_gm"] = state["_states"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._gm = _nothing
-        self._states = {}
+        self._states = [PatchState.of(entry.patch) for entry in self.entries]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
+        gm = self._gm()
+        if gm is not None and self._moved:
+            self._settle(gm)
         new = Ledger.__new__(Ledger)
         memo[id(self)] = new
         skipped = ("_gm", "_states", "entries")
         new.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in skipped}, memo))
+        memo |= {id(entry.pass_): entry.pass_ for entry in self.entries}  # a transformation is a value
         new.entries = copy.deepcopy(self.entries, memo)
-        new._gm = _nothing
-        new._states = {}
+        new._altered = self._all_altered()
+        new._states = [PatchState.of(entry.patch) for entry in new.entries]
+        copied = memo.get(id(gm))  # torch notes the new graph module before it copies what is in it
+        new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing
         return new
+
+
+def site_id(signature: str, anchor: str) -> str:
+    """The id of the site of a pass at an anchor node: the same in every process and on every machine."""
+    return f"{signature[:16]}@{anchor}"
 
 
 def made_by(thing: Node | nn.Module, signature: str) -> bool:
@@ -174,89 +300,3 @@ def made_by(thing: Node | nn.Module, signature: str) -> bool:
 def _nothing() -> GraphModule | None:
     """The graph module of a ledger that was just copied or loaded: not known yet."""
     return None
-
-
-@dataclass(frozen=True, eq=False)
-class _State:
-    """What the modules that a patch put in looked like when it did."""
-
-    tensors: tuple[tuple[str, torch.Tensor, int, torch.dtype, torch.device, bool], ...]
-
-    @classmethod
-    def of(cls, patch: Patch) -> _State:
-        return cls(
-            tuple(
-                (
-                    f"{edit.path}.{name}",
-                    t,
-                    0 if t.is_inference() else t._version,
-                    t.dtype,
-                    t.device,
-                    t.requires_grad,
-                )
-                for edit in patch.edits
-                if isinstance(edit, SetModule) and edit.new is not None
-                for name, t in edit.new._parameters.items()
-                if t is not None
-            )
-        )
-
-    def check(self, entry: Entry) -> None:
-        """Raise if going back would lose what was done to the new modules since."""
-        current = _State.of(entry.patch)
-        for (path, old, version, dtype, device, trains), (_, new, now, *_) in zip(self.tensors, current.tensors):
-            what = ""
-            if (new.dtype, new.device) != (dtype, device):
-                what = f"was moved from {dtype} on {device} to {new.dtype} on {new.device}"
-            elif new is not old or version != now:
-                what = "was given other values (trained or loaded)"
-            elif new.requires_grad != trains:
-                what = f"had requires_grad set to {new.requires_grad}"
-            if what:
-                raise RewriteError(
-                    f"{path}, made by {entry.pass_.name}, {what} since; the way back leads to the tensors of before, "
-                    "so this would be lost. Undo that first, or reverse before you do it."
-                )
-
-
-@dataclass(frozen=True)
-class _SavedNode:
-    """A node as it was: pickling a graph module traces it again, which loses names, metadata and forms of calls."""
-
-    record: NodeRecord
-    target: str
-
-
-def _saved(gm: GraphModule) -> list[_SavedNode]:
-    saved = []
-    for node in gm.graph.nodes:
-        record = NodeRecord.of(node)
-        if not can_be_pickled(record.call.target):
-            record = replace(record, call=Call(node.op, None, (), {}))  # the traced one will do
-        saved.append(_SavedNode(record, _last_part(target_name(node))))
-    return saved
-
-
-def _adopt(gm: GraphModule, saved: list[_SavedNode]) -> None:
-    """Make the nodes of a graph module that was just loaded what they were."""
-    nodes = list(gm.graph.nodes)
-    found = [(node.op, _last_part(target_name(node))) for node in nodes]
-    if found != [(known.record.call.op, known.target) for known in saved]:
-        raise RewriteError(
-            "this graph module was loaded from a pickle, and its nodes are not those that were saved, so nothing "
-            "can be reversed in it. Reverse it before saving."
-        )
-    names = gm.graph._graph_namespace._used_names
-    for node, known in zip(nodes, saved):
-        names.discard(node.name)
-        node.name = known.record.name
-        node.meta.update(known.record.meta)
-    names.update(known.record.name for known in saved)
-    index = GraphIndex(gm)
-    for node, known in zip(nodes, saved):
-        if known.record.call.target is not None:
-            SetCall(node.name, Call.of(node), known.record.call).apply(index)
-
-
-def _last_part(target: str) -> str:
-    return target.rpartition(".")[2]

@@ -8,25 +8,18 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Container
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from torch.fx import GraphModule, Node
 
+from fxopt.core.copying import shared_copy
 from fxopt.core.errors import FxoptWarning, RewriteError
+from fxopt.core.exactness import Exactness
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, Ledger, made_by
+from fxopt.core.ledger import Entry, Ledger, made_by, site_id
+from fxopt.core.reversing import check_that_nothing_is_lost
 from fxopt.core.rewriter import Rewriter, Run
-from fxopt.core.transformation import ReversibleTransformation
-
-
-class Exactness(Enum):
-    """How closely a rewritten site computes what it computed before."""
-
-    BITWISE = "the same bits"
-    ROUNDING = "equal up to floating-point rounding"
-    APPROXIMATE = "approximately equal"
-    CHANGES = "computes something else"
+from fxopt.core.transformation import ReversibleTransformation, keeps_the_ledger
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules and tensors
@@ -61,6 +54,12 @@ class Miss:
     """The fact, with the node's name and actual values."""
     remedy: str = ""
     """What the user could do about it, if anything."""
+    actual: str = ""
+    """What was found, in a few words."""
+    needed: str = ""
+    """What it would have to be."""
+    met: int = 0
+    """How many conditions were met before this one: the higher, the nearer the miss."""
 
     @property
     def site(self) -> str:
@@ -79,6 +78,11 @@ class Scan(Generic[M]):
 
     matches: tuple[M, ...] = ()
     misses: tuple[Miss, ...] = field(default=())
+
+    @property
+    def near_misses(self) -> tuple[Miss, ...]:
+        """The misses, the nearest first: those where the most conditions were met before one was not."""
+        return tuple(sorted(self.misses, key=lambda miss: -miss.met))
 
     def __str__(self) -> str:
         lines = [f"match {match.site}" for match in self.matches]
@@ -162,7 +166,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         ledger = Ledger.of(index.gm)
         start = len(ledger.entries)
         signature = self.signature
-        run = Run()
+        run = Run(in_force=tuple(entry.patch for entry in ledger.entries))
         node: Node | None = None
         try:
             while True:
@@ -185,9 +189,11 @@ class Pass(ReversibleTransformation, Generic[M]):
             ledger.rewind(index, start)
             ledger.close()
             where = f" at {node.name}" if node is not None else ""
-            raise RewriteError(
+            failure = RewriteError(
                 f"{self.name} failed{where}: {type(error).__name__}: {error}. The graph is as it was before the pass."
-            ) from error
+            )
+            failure.site = node.name if node is not None else ""
+            raise failure from error
         ledger.close()
         return tuple(ledger.entries[start:])
 
@@ -205,24 +211,112 @@ class Pass(ReversibleTransformation, Generic[M]):
         mine = [entry for entry in ledger.entries if entry.signature == self.signature]
         if not mine:
             ledger.close()
-            self._check_that_nothing_is_lost(graph_module)
+            check_that_nothing_is_lost(self, graph_module)
             return 0
         index = GraphIndex(graph_module)
         lost = ledger.remove(index, self.signature)
         ledger.close()
         for entry in lost:
             warnings.warn(
-                f"{entry.pass_.name} at {entry.site} rested on {self.name} and no longer applies: it was undone too",
+                f"{entry.name} at {entry.site} rested on {self.name} and no longer applies: it was undone too",
                 FxoptWarning,
                 stacklevel=3,
             )
         return len(mine)
 
+    # ---- single sites
+
+    def site_id(self, site: Match | Miss | str) -> str:
+        """The stable id of a site: of this pass (class and arguments) at this anchor node."""
+        return site_id(self.signature, site if isinstance(site, str) else site.site)
+
+    def sites_on(self, graph_module: GraphModule) -> tuple[str, ...]:
+        """The sites of this pass that are in force, by the names of their anchors, in the order of their rewriting."""
+        return tuple(e.site for e in Ledger.entries_of(graph_module) if e.signature == self.signature)
+
+    def turn_on(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
+        """Rewrite one site in place, and lint and recompile.
+
+        The sites of a pass are rewritten in the order of the graph whatever the order in which they are turned on:
+        passes that ran later are undone first and then run again at the same sites.
+
+        Args:
+            site: the name of the anchor node, as in ``scan(...).matches``.
+
+        Returns:
+            the sites of other passes, and of this one, that no longer apply and were undone.
+
+        Raises:
+            RewriteError: the pass does not apply there; the message says why. The graph is as it was.
+        """
+        if site in self.sites_on(graph_module):
+            return ()
+        ledger = Ledger.of(graph_module)
+        try:
+            lost = ledger.turn_on(GraphIndex(graph_module), self, site)
+        finally:
+            ledger.close()
+        return self._finish_site(graph_module, lost)
+
+    def turn_off(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
+        """Undo one site in place, whatever was done after it, and lint and recompile.
+
+        Passes that ran later are undone first and then run again at the same sites; see `resting_on` for those that
+        will no longer apply.
+
+        Returns:
+            the sites that rested on it and so were undone too.
+
+        Raises:
+            RewriteError: the site is not on, or something else has changed the graph since.
+        """
+        ledger = Ledger.of(graph_module)
+        if site not in self.sites_on(graph_module):
+            ledger.close()
+            known = ", ".join(self.sites_on(graph_module)) or "none"
+            raise RewriteError(f"{self.name} is not on at {site}; it is on at {known}")
+        lost = ledger.turn_off(GraphIndex(graph_module), self.site_id(site))
+        ledger.close()
+        return self._finish_site(graph_module, lost)
+
+    def resting_on(self, graph_module: GraphModule, site: str | None = None) -> tuple[Entry, ...]:
+        """The sites, of any pass, that would be undone too if `site`, or the whole pass, was turned off.
+
+        Found by doing it on a copy that shares all weights; `graph_module` is left as it is.
+        """
+        trial = shared_copy(graph_module)
+        mine = [e.site for e in Ledger.entries_of(trial) if e.signature == self.signature]
+        if not mine or (site is not None and site not in mine):
+            return ()
+        ledger, index = Ledger.of(trial), GraphIndex(trial)
+        lost = ledger.remove(index, self.signature) if site is None else ledger.turn_off(index, self.site_id(site))
+        return tuple(lost)
+
+    def why_not(self, index: GraphIndex, site: str) -> str:
+        """Why there is no match with its anchor at the node of this name, in a sentence."""
+        if site not in index.nodes:
+            return "there is no such node"
+        found = self.scan(index)
+        misses = [miss for miss in found.misses if miss.site == site]
+        if misses:
+            return str(misses[0])
+        known = ", ".join(match.site for match in found.matches) or "no node"
+        return f"it is the anchor of no match; the pass has matches at {known}"
+
+    def _finish_site(self, gm: GraphModule, lost: list[Entry]) -> tuple[Entry, ...]:
+        gm.graph.lint()
+        gm.recompile()
+        return tuple(lost)
+
+    # ---- whole passes
+
+    @keeps_the_ledger
     def transform(self, graph_module: GraphModule) -> GraphModule:
         """Rewrite every match in place, and return `graph_module`."""
         self.apply(GraphIndex(graph_module))
         return graph_module
 
+    @keeps_the_ledger
     def reverse(self, graph_module: GraphModule) -> GraphModule:
         """Undo every site of the pass in place, and return `graph_module`; see `undo`."""
         if not self.undo(graph_module):
@@ -233,16 +327,12 @@ class Pass(ReversibleTransformation, Generic[M]):
             )
         return graph_module
 
+    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
+        """For the ledger: rewrite at `sites` again, after something earlier was undone; give those where it applied."""
+        if not self.keeps_the_ledger:
+            return super().run_again(index, sites)
+        return {entry.site for entry in self.apply(index, sites)}
+
     def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
         self.undo(graph_module)
         return graph_module
-
-    def _check_that_nothing_is_lost(self, gm: GraphModule) -> None:
-        marked = self.get_transformed_nodes(gm)
-        made = [path for path, module in gm.named_modules() if made_by(module, self.signature)]
-        if marked or made:
-            where = marked[0].name if marked else made[0]
-            raise RewriteError(
-                f"{where} was made by {self.name}, but this graph module has lost the way back: it was traced again or "
-                "built from another graph module. Reverse the original, or reverse before tracing."
-            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import dataclasses
 import keyword
 import re
 from collections.abc import Callable
@@ -28,15 +29,21 @@ from fxopt.core.edit import (
     SetCall,
     SetMeta,
     SetModule,
+    SetTensor,
 )
-from fxopt.core.graph import TensorInfo
+from fxopt.core.graph import TensorInfo, info_of
 from fxopt.core.index import GraphIndex
+from fxopt.core.memo import Memo
 
 ORIGIN = "origin"
 """Key of ``node.meta``: the `Origin` of a node that a pass made."""
 
 MADE_BY = "_fxopt_made_by"
 """Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
+
+
+_PUT_IN = object()
+"""Key of the memo of a run: the ids of the modules and tensors that what was in force before the run had put in."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,14 @@ class Origin:
 class Run:
     """What the rewriters of one run of a pass share."""
 
-    orders: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of the children of modules before the run."""
+    orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    """Names of the children, parameters and buffers of modules before the run, by path and table."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The numbers that names of new nodes have come to, so that looking for a free one is not quadratic."""
     memo: dict[Any, Any] = field(default_factory=dict)
     """For the pass to remember what it made, for use at its next sites."""
+    in_force: tuple[Patch, ...] = ()
+    """What was in force before the run."""
 
 
 class Rewriter:
@@ -87,12 +96,14 @@ class Rewriter:
         self._orders = run.orders
         self._numbers = run.numbers
         self.memo = run.memo
+        self._in_force = run.in_force
+        self._weights = Memo.of(index.gm)
 
     def patch(self) -> Patch:
         """What was done, with the anchor marked if it is still there: it is not to be matched again."""
         anchor = self.index.nodes.get(self._site)
         if anchor is not None:
-            self._mark(anchor)
+            self.mark(anchor)
         return Patch(tuple(self.edits))
 
     # ---- nodes
@@ -112,6 +123,11 @@ class Rewriter:
         """Insert a call of the module at the dotted `path`; see `insert` for the rest."""
         name = where.pop("name", None) or path.rpartition(".")[2]
         return self.insert("call_module", path, args, None, name=name, **where)
+
+    def get_attr(self, path: str, **where: Any) -> Node:
+        """Insert a node that reads the parameter or buffer at the dotted `path`; see `insert` for the rest."""
+        name = where.pop("name", None) or path.replace(".", "_")
+        return self.insert("get_attr", path, (), None, name=name, **where)
 
     def insert(
         self,
@@ -148,7 +164,18 @@ class Rewriter:
     def set_call(self, node: Node, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let `node` call something else in its place, under its name, for the same users."""
         self._do(SetCall(node.name, Call.of(node), Call(op, target, *_refs(args, kwargs))))
-        self._mark(node)
+        self.mark(node)
+
+    def mark(self, node: Node) -> None:
+        """Mark a node whose work has changed."""
+        marks = node.meta.get(MARKS)
+        if self._signature not in (marks or ()):
+            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self._signature)))
+
+    def set_info(self, node: Node, info: TensorInfo) -> None:
+        """Note the shape and dtype that `node` gives from now on."""
+        if info != info_of(node):
+            self._do(SetMeta(node.name, "tensor_info", node.meta.get("tensor_info"), info))
 
     def replace(self, old: Node, new: Node) -> None:
         """Let every user of `old` read `new`, then erase `old` and the module that only it called."""
@@ -178,7 +205,7 @@ class Rewriter:
         module.__dict__[MADE_BY] = self._signature
         self._set_module(path, module)
         if called_by is not None:
-            self._mark(called_by)
+            self.mark(called_by)
 
     def remove_unused_module(self, path: str) -> None:
         """Take the module at the dotted `path` out, unless a node still calls or reads it or something in it."""
@@ -188,6 +215,20 @@ class Rewriter:
         inner = [child for child in module.modules() if self.index.calls_of(child)]
         if not inner:
             self._set_module(path, None)
+
+    def keep_instead(self, old: nn.Module | torch.Tensor, new: nn.Module | torch.Tensor) -> None:
+        """Let `new` come back on the way back instead of `old`, which was removed: the same numbers in other memory.
+
+        What something in force put in comes back itself: that is undone only if it finds the very same again.
+        """
+        if _PUT_IN not in self.memo:
+            edits = (edit for patch in self._in_force for edit in patch.edits)
+            self.memo[_PUT_IN] = {id(edit.new) for edit in edits if isinstance(edit, SetModule | SetTensor)}
+        if id(old) in self.memo[_PUT_IN]:
+            return
+        for i, edit in enumerate(self.edits):
+            if isinstance(edit, SetModule | SetTensor) and edit.old is old:
+                self.edits[i] = dataclasses.replace(edit, old=new)  # type: ignore[arg-type]
 
     def free_path(self, path: str) -> str:
         """`path`, with a number added where something is registered there."""
@@ -199,18 +240,58 @@ class Rewriter:
         return free
 
     def _set_module(self, path: str, module: nn.Module | None) -> None:
+        self._do(SetModule(path, self.index.module_at(path), module, self._order(path, "_modules")))
+
+    def _order(self, path: str, table: str) -> tuple[str, ...]:
         parent = path.rpartition(".")[0]
-        if parent not in self._orders:
+        if (parent, table) not in self._orders:
             owner = self.index.module_at(parent)
-            self._orders[parent] = tuple(owner._modules) if owner is not None else ()
-        self._do(SetModule(path, self.index.module_at(path), module, self._orders[parent]))
+            self._orders[parent, table] = tuple(getattr(owner, table)) if owner is not None else ()
+        return self._orders[parent, table]
+
+    # ---- parameters and buffers that nodes read by ``get_attr``
+
+    def set_tensor(self, path: str, tensor: torch.Tensor) -> None:
+        """Register `tensor` at the dotted `path`, in place of what is there: a parameter if it is one, else a buffer.
+
+        The module that it lies in must be the graph module or a plain container of it, never a module of the model.
+        """
+        table = "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
+        old = self.index.tensor_at(path)
+        if old is not None and isinstance(old, nn.Parameter) != isinstance(tensor, nn.Parameter):
+            self._do(
+                SetTensor(path, old, None, self._order(path, "_parameters" if table == "_buffers" else "_buffers"))
+            )
+            old = None
+        self._do(SetTensor(path, old, tensor, self._order(path, table), self._is_persistent(path)))
+
+    def remove_unused_tensor(self, path: str) -> None:
+        """Take the parameter or buffer at the dotted `path` out, unless a node still reads it."""
+        tensor = self.index.tensor_at(path)
+        if tensor is None or self.index.reads_of(path):
+            return
+        table = "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
+        self._do(SetTensor(path, tensor, None, self._order(path, table), self._is_persistent(path)))
+
+    def computed(self, function: Callable[..., tuple[torch.Tensor, ...]], *sources: Any) -> tuple[nn.Parameter, ...]:
+        """The new weights that `function` computes from `sources`, as parameters.
+
+        They are remembered for as long as the graph module lives and the tensors in `sources` are unchanged, so that
+        a site that is switched off and on again does not compute them anew. See `Memo`.
+
+        Args:
+            function: a module-level function of nothing but its arguments; gives a tuple of tensors, each with the
+                ``requires_grad`` that its parameter is to have.
+            sources: tensors, and hashable values.
+        """
+        return self._weights.computed(function, sources)
+
+    def _is_persistent(self, path: str) -> bool:
+        parent, _, name = path.rpartition(".")
+        owner = self.index.module_at(parent)
+        return owner is None or name not in owner._non_persistent_buffers_set
 
     # ----
-
-    def _mark(self, node: Node) -> None:
-        marks = node.meta.get(MARKS)
-        if self._signature not in (marks or ()):
-            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self._signature)))
 
     def _do(self, edit: Edit) -> None:
         edit.apply(self.index)

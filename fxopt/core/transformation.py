@@ -8,18 +8,42 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Set
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Set
+from typing import Any, TypeVar
 
 import torch
 from torch.fx import GraphModule, Node
 
 from fxopt.core.copying import shared_copy
 from fxopt.core.edit import MARKS
+from fxopt.core.index import GraphIndex
+from fxopt.core.ledger import Ledger
+from fxopt.core.recording import record, record_again
+from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
+
+F = TypeVar("F", bound=Callable[..., GraphModule])
+
+
+def keeps_the_ledger(method: F) -> F:
+    """Mark a ``transform`` or ``reverse`` that puts all it does into the ledger itself, so that nobody else need to."""
+    method.__dict__["keeps_the_ledger"] = True
+    return method
 
 
 class Transformation(ABC):
     """A transformation of a `torch.fx.GraphModule`: implement `transform`, and call the instance.
+
+    `transform` may edit the graph module by hand, in whatever way, or return a new one. A call is all or nothing, and
+    it is recorded, so ``transformation(gm, reverse=True)`` brings everything back: nodes with their names, order,
+    arguments and metadata, modules, parameters and buffers, attributes, hooks. Whatever else was done in between is
+    undone first, and done again if it still applies. As many calls, as many reverses.
+
+    Two things are out of reach of a record and so are refused, with the graph as it was: numbers of a tensor that are
+    written over in place, unless `copy_tensors` is set, and changes in the graph of a graph module inside.
+
+    Leaf modules are shared with the model that was traced. Where `transform` assigns into one (a parameter, a hook,
+    ``training``), the graph module gets a changed copy of it, which shares what was left alone, and the model keeps
+    the module as it was. To replace the module is clearer.
 
     A transformation that changes every multiplication to an addition:
 
@@ -41,13 +65,51 @@ class Transformation(ABC):
     preserves_computation: bool = False
     """Whether the transformed graph computes the same function, up to rounding."""
 
+    copy_tensors: bool = False
+    """Whether a call copies all parameters and buffers first, so that writing over their numbers can be undone."""
+
     @abstractmethod
     def transform(self, graph_module: GraphModule) -> GraphModule:
         """Transform `graph_module`, in place or not, and return the result."""
 
-    def __call__(self, graph_module: GraphModule, lint_and_recompile: bool = True) -> GraphModule:
-        """Transform, then lint and recompile the result unless told otherwise (when more is to come)."""
-        return _finish(self.transform(graph_module), lint_and_recompile)
+    def __call__(
+        self, graph_module: GraphModule, lint_and_recompile: bool = True, reverse: bool = False
+    ) -> GraphModule:
+        """Transform, or reverse, then lint and recompile the result unless told otherwise (when more is to come).
+
+        Raises:
+            TypeError: `transform` returned something else than a graph module.
+            RewriteError: what it did is out of reach of a record, or the way back is ruled out by something done
+                since. As after any other exception, the graph module is as it was.
+        """
+        if reverse:
+            return _finish(self._reversed(graph_module), lint_and_recompile)
+        if not self.keeps_the_ledger:
+            return record(self, graph_module, lint_and_recompile)
+        length = len(Ledger.entries_of(graph_module))
+        try:
+            return _finish(self.transform(graph_module), lint_and_recompile)
+        except BaseException:
+            _roll_back(graph_module, length)
+            raise
+
+    @property
+    def keeps_the_ledger(self) -> bool:
+        return "keeps_the_ledger" in type(self).transform.__dict__
+
+    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
+        """For the ledger: do the calls `sites` again, after something earlier was undone; give those that did."""
+        return {site for site in sorted(sites) if record_again(self, index)}
+
+    def _reversed(self, graph_module: GraphModule) -> GraphModule:
+        if not undo_last_call(self, graph_module):
+            say_that_nothing_was_reversed(self)
+        return graph_module
+
+    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
+        """Reverse within a composition, where having had nothing to do is nothing to warn of."""
+        undo_last_call(self, graph_module)
+        return graph_module
 
     @property
     def signature(self) -> str:
@@ -73,9 +135,10 @@ class Transformation(ABC):
 
 
 class ReversibleTransformation(Transformation):
-    """A transformation with a way back: implement `transform` and `reverse`.
+    """A transformation with a way back of its own: implement `transform`, and `reverse` if it is to be another one.
 
-    One that doubles what a multiplication gives, and halves it back:
+    Without a `reverse`, it comes from the record of the calls, as with every `Transformation`; and that it brings back
+    everything exactly is sure. One that doubles what a multiplication gives, and halves it back:
 
     >>> import operator
     >>> class DoubleMul(ReversibleTransformation):
@@ -97,20 +160,20 @@ class ReversibleTransformation(Transformation):
     tensor(15.)
     """
 
-    @abstractmethod
+    @keeps_the_ledger
     def reverse(self, graph_module: GraphModule) -> GraphModule:
         """Bring `graph_module` back to what it was before `transform`, and return it."""
+        return Transformation._reversed(self, graph_module)
 
-    def __call__(
-        self, graph_module: GraphModule, lint_and_recompile: bool = True, reverse: bool = False
-    ) -> GraphModule:
-        """Transform, or reverse, then lint and recompile the result unless told otherwise."""
-        act = self.reverse if reverse else self.transform
-        return _finish(act(graph_module), lint_and_recompile)
+    def _reversed(self, graph_module: GraphModule) -> GraphModule:
+        if "keeps_the_ledger" in type(self).reverse.__dict__:
+            return self.reverse(graph_module)
+        return reverse_by_own(self, _OwnReverse(self), _OwnReverse(self, with_transform=True), graph_module)
 
     def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
-        """Reverse within a composition, where having had nothing to do is nothing to warn of."""
-        return self(graph_module, lint_and_recompile=False, reverse=True)
+        if "keeps_the_ledger" in type(self).reverse.__dict__:
+            return super()._reverse_as_part(graph_module)
+        return self._reversed(graph_module)
 
     def mark_as_restored(self, node: Node) -> None:
         """Take the mark of `mark_as_transformed` off `node`.
@@ -130,6 +193,19 @@ class ReversibleTransformation(Transformation):
             del node.meta[MARKS]
 
 
+class _OwnReverse(Transformation):
+    """The ``reverse`` that a transformation brings, after its ``transform`` or alone, as a transformation."""
+
+    def __init__(self, of: ReversibleTransformation, with_transform: bool = False) -> None:
+        self.of = of
+        self.with_transform = with_transform
+        self.copy_tensors = of.copy_tensors
+        self.preserves_computation = with_transform or of.preserves_computation
+
+    def transform(self, graph_module: GraphModule) -> GraphModule:
+        return self.of.reverse(self.of.transform(graph_module) if self.with_transform else graph_module)
+
+
 class Composition(Transformation):
     """Transformations run one after the other; made by `compose`."""
 
@@ -142,28 +218,36 @@ class Composition(Transformation):
     def signature(self) -> str:
         return _digest("fxopt.compose", {"parts": [part.signature for part in self.parts]})
 
+    @keeps_the_ledger
     def transform(self, graph_module: GraphModule) -> GraphModule:
         gm = graph_module if self.inplace else shared_copy(graph_module)
         for part in self.parts:
             gm = part(gm, lint_and_recompile=False)
         return gm
 
-
-class ReversibleComposition(Composition, ReversibleTransformation):
-    """Reversible transformations run one after the other; made by `compose`."""
-
+    @keeps_the_ledger
     def reverse(self, graph_module: GraphModule) -> GraphModule:
         gm = graph_module if self.inplace else shared_copy(graph_module)
         for part in reversed(self.parts):
-            assert isinstance(part, ReversibleTransformation)
             gm = part._reverse_as_part(gm)
         return gm
+
+    def _reversed(self, graph_module: GraphModule) -> GraphModule:
+        return self.reverse(graph_module)
+
+    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
+        return self.reverse(graph_module)
+
+
+class ReversibleComposition(Composition, ReversibleTransformation):
+    """Reversible transformations run one after the other; made by `compose`."""
 
 
 def compose(*args: Transformation, inplace: bool = True) -> Transformation:
     """Compose transformations into one, which runs them from first to last and lints and recompiles once.
 
-    The result is a `ReversibleTransformation` if every part is one.
+    Every composition reverses, as every transformation does. The result is a `ReversibleTransformation` if every part
+    is one.
 
     Args:
         args: the transformations; at least one.
@@ -195,6 +279,14 @@ def _finish(gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         gm.graph.lint()
         gm.recompile()
     return gm
+
+
+def _roll_back(gm: GraphModule, length: int) -> None:
+    """Undo what a transformation had put into the ledger before it failed."""
+    if len(Ledger.entries_of(gm)) > length:
+        ledger = Ledger.of(gm)
+        ledger.rewind(GraphIndex(gm), length)
+        ledger.close()
 
 
 def _digest(name: str, state: Mapping[str, Any]) -> str:

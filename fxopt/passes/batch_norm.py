@@ -1,74 +1,241 @@
-"""What batch normalization computes in evaluation mode, for the passes that fold it."""
+"""What batch normalization computes in evaluation mode, and how a layer beside it can do the same.
+
+There it is a fixed scale and shift of each channel, `y * s + t` with `s = gamma / sqrt(var + eps)` and
+`t = beta - mean * s` (Ioffe and Szegedy 2015, section 3.1); a missing `gamma` is one, a missing `beta` zero. A linear
+layer or convolution with weights `W` and bias `b` is linear in its input and in its weights, so
+
+- behind it, `W` with output channel `o` times `s[o]`, and bias `b * s + t`, do both;
+- before it, `W` with input channel `i` times `s[i]`, and bias `b + W t` summed over what the kernel covers, do both, as
+  long as the kernel covers the same everywhere: no zeros around the input, unless there is no shift.
+
+Scales and shifts are computed in float64, weights in float32 at least, and each is rounded once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core import GraphIndex, Miss, module_miss
-
-BatchNorm = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
-
-
-def batch_norm_miss(node: Node, kind: type[BatchNorm], index: GraphIndex) -> Miss | None:
-    """Why the batch normalization that `node` calls is not a fixed scale and shift; None if it is."""
-    bn = index.module_of(node)
-    assert isinstance(bn, nn.modules.batchnorm._BatchNorm)
-    if bn.training:
-        return Miss(
-            node,
-            f"{node.target} is in training mode: the batch itself sets the scale and shift",
-            "model.eval()",
-        )
-    if bn.running_mean is None or bn.running_var is None:
-        return Miss(
-            node,
-            f"{node.target} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
-        )
-    miss = module_miss(node, node, kind, index)
-    if miss is not None:
-        return miss
-    if bn.running_mean.is_meta:
-        return Miss(
-            node,
-            f"{node.target} has no values (its tensors are on the meta device)",
-            "load its weights first",
-        )
-    scale, shift = scale_and_shift(bn)
-    limit = torch.finfo(bn.running_mean.dtype).max
-    if not bool(((scale.abs() <= limit) & (shift.abs() <= limit)).all()):
-        return Miss(node, f"the scale or shift of {node.target} is not a finite {bn.running_mean.dtype}")
-    return None
+from fxopt.core import (
+    BatchNormLayer,
+    Condition,
+    Conditions,
+    ConvLayer,
+    GraphIndex,
+    Layer,
+    Match,
+    Rewriter,
+    Unmet,
+    dtype_conditions,
+    layer_conditions,
+    remove_layer,
+    set_tensors,
+)
 
 
-def scale_and_shift(bn: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """`s` and `t`, float64 of shape (C,), so that in evaluation mode `bn(x) = x * s + t` in each channel.
+@dataclass(frozen=True)
+class Affine:
+    """The fixed scale and shift of each channel: float64, of shape (C,).
 
-    With `s = gamma / sqrt(var + eps)` and `t = beta - mean * s` (Ioffe and Szegedy 2015, section 3.1). A missing
-    `gamma` is one, a missing `beta` zero.
+    All are equal: as an argument of `_folded`, it follows from the others.
     """
-    assert isinstance(bn, nn.modules.batchnorm._BatchNorm)
-    assert bn.running_mean is not None
-    assert bn.running_var is not None
+
+    scale: torch.Tensor = field(compare=False)
+    shift: torch.Tensor = field(compare=False)
+
+    @classmethod
+    def of(cls, bn: BatchNormLayer) -> Affine:
+        mean, variance, gamma, beta = _statistics(bn)
+        assert mean is not None
+        assert variance is not None
+        with torch.no_grad():
+            scale = (variance.double() + bn.eps).rsqrt_()
+            if gamma is not None:
+                scale.mul_(gamma)
+            start = torch.zeros_like(scale) if beta is None else beta.double()
+            return cls(scale, torch.addcmul(start, mean.double(), scale, value=-1))
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest scale or shift by size; not a number if any of them is not."""
+        if not self.scale.numel():
+            return 0.0
+        # where the scale is not a number, neither is the shift, and `max` keeps that of what comes first
+        return max(torch.linalg.vector_norm(values, torch.inf).item() for values in (self.shift, self.scale))
+
+    @property
+    def range(self) -> str:
+        low, high = torch.aminmax(self.scale)
+        return f"{low.item():.3g} to {high.item():.3g}"
+
+
+@dataclass(frozen=True, eq=False)
+class BatchNormBesideLayer(Match):
+    """A batch normalization, the anchor, and the layer that takes it in."""
+
+    layer_node: Node
+    layer: Layer
+    bn: BatchNormLayer
+    affine: Affine
+    layer_first: bool
+    through: tuple[Node, ...] = ()
+    """What lies between the two, and only passes the channels on."""
+
+
+Kinds = tuple[type[nn.Module], ...]
+
+
+def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -> Conditions[Affine]:
+    """That `bn` is a fixed scale and shift, which is what the conditions return."""
+    yield bn.training is not False and _unmet_mode(bn)
+    yield not {"running_mean", "running_var"} <= set(bn.held) and Unmet(
+        f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
+        actual="none",
+        needed="a running mean and variance",
+    )
+    yield not bn.gives_one_tensor and Unmet(
+        f"{bn.name} gives a tuple, of which more than the first item is used", actual=f"{len(bn.node.users)} users"
+    )
+    yield from layer_conditions(bn, kinds, index)
+    mean = bn.tensor("running_mean")
+    assert mean is not None
+    yield mean.is_meta and Unmet(
+        f"{bn.name} has no values (its tensors are on the meta device)",
+        remedy="load its weights first",
+        actual="meta",
+        needed="values",
+    )
+    affine = Affine.of(bn)
+    limit = torch.finfo(mean.dtype).max
+    yield not affine.largest <= limit and Unmet(
+        f"the scale or shift of {bn.name} is not a finite {mean.dtype}",
+        actual=f"{affine.largest:.3g}",
+        needed=f"<= {limit:.3g}",
+    )
+    return affine
+
+
+def fold_conditions(
+    bn: BatchNormLayer, affine: Affine, layer: Layer, kinds: Kinds, index: GraphIndex, *, layer_first: bool
+) -> Conditions[BatchNormBesideLayer]:
+    """That `layer`, right behind or before `bn` as far as the channels go, can do its work as well."""
+    yield from layer_conditions(layer, kinds, index)
+    yield from dtype_conditions(layer, bn)
+    if not layer_first and isinstance(layer, ConvLayer):
+        still = not (layer.pads_zeros or layer.transposed) or not bool(affine.shift.any())
+        where = "does not cover its edges evenly (it is transposed)" if layer.transposed else "pads with zeros"
+        yield not still and Unmet(
+            f"{layer.name} {where}, so at the edges the shift of {bn.name} would be missing",
+            actual=f"a shift of up to {affine.shift.abs().max().item():.3g}",
+            needed="no padding, or no shift",
+        )
+    largest, limit = affine.largest, torch.finfo(layer.weight.dtype).max
+    near = largest * 2.0**20 > limit  # only then is it worth computing them to see
+    yield (
+        near
+        and not _finite(_folded(*_sources(layer, bn, affine, layer_first)))
+        and Unmet(
+            f"the weights of {layer.name}, scaled, are too large for {layer.weight.dtype}",
+            actual=f"scales and shifts of up to {largest:.3g}",
+            needed=f"products <= {limit:.3g}",
+        )
+    )
+    return BatchNormBesideLayer(bn.node, layer.node, layer, bn, affine, layer_first)
+
+
+def users_condition(node: Node, wanted: Node, why: str) -> Condition:
+    """That `wanted` is the only user of `node`."""
+    others = ", ".join(user.name for user in node.users if user is not wanted)
+    return bool(others) and Unmet(
+        f"{node.name} has other users ({others}), which need it {why}",
+        actual=f"{len(node.users)} users",
+        needed=f"{wanted.name} alone",
+    )
+
+
+def fold(match: BatchNormBesideLayer, rewriter: Rewriter, stand_in: Node) -> None:
+    """Let the layer do the work of the batch normalization, and let `stand_in` be read in its place."""
+    new = rewriter.computed(_folded, *_sources(match.layer, match.bn, match.affine, match.layer_first))
+    set_tensors(match.layer, rewriter, **dict(zip(("weight", "bias"), new)))
+    remove_layer(match.bn, rewriter, stand_in)
+
+
+def _statistics(bn: BatchNormLayer) -> tuple[torch.Tensor | None, ...]:
+    return tuple(map(bn.tensor, ("running_mean", "running_var", "weight", "bias")))
+
+
+def _sources(layer: Layer, bn: BatchNormLayer, affine: Affine, layer_first: bool) -> tuple[Any, ...]:
+    """The arguments of `_folded`, and what `affine` follows from."""
+    groups, transposed = (layer.groups, layer.transposed) if isinstance(layer, ConvLayer) else (1, False)
+    trains = any(tensor is not None and tensor.requires_grad for tensor in (layer.bias, bn.bias))
+    how = (groups, layer_first, layer_first is not transposed, trains)
+    return layer.weight, layer.bias, affine, *how, bn.eps, *_statistics(bn)
+
+
+def _folded(
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    affine: Affine,
+    groups: int,
+    layer_first: bool,
+    of_rows: bool,
+    trains: bool,
+    *_: Any,
+) -> tuple[torch.Tensor, ...]:
+    """The weight and bias with which a layer does its own work and that of batch normalization behind or before it.
+
+    Only the weight where the bias stays as it is.
+
+    Args:
+        of_rows: whether the channels that are normalized are those of dimension 0 of the weight. A weight is (O, I), of
+            a convolution (O, I / groups, ...), of a transposed one (I, O / groups, ...).
+        trains: whether the new bias does.
+    """
+    scale, shift = (_spread(values, weight, groups, of_rows) for values in (affine.scale, affine.shift))
     with torch.no_grad():
-        scale = torch.rsqrt(bn.running_var.double() + bn.eps)
-        if bn.weight is not None:
-            scale = scale * bn.weight.double()
-        shift = -bn.running_mean.double() * scale
-        if bn.bias is not None:
-            shift = shift + bn.bias.double()
-    return scale, shift
+        new_weight = _scaled(weight, scale).requires_grad_(weight.requires_grad)
+        if layer_first:
+            new_bias = affine.shift if bias is None else affine.shift + bias * affine.scale
+        elif bool(affine.shift.any()):
+            new_bias = (weight * shift).flatten(1).sum(1)
+            new_bias = new_bias if bias is None else new_bias + bias
+        else:
+            return (new_weight,)
+        return new_weight, new_bias.to(weight.dtype, copy=True).requires_grad_(trains)
 
 
-def scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+def _spread(values: torch.Tensor, weight: torch.Tensor, groups: int, of_rows: bool) -> torch.Tensor:
+    """One value for each channel, in the shape that multiplies the weight."""
+    ones = (1,) * (weight.dim() - 2)
+    if of_rows:
+        return values.reshape(-1, 1, *ones)
+    rows, columns = weight.shape[:2]
+    if groups == 1:
+        return values.reshape(1, columns, *ones)
+    return values.reshape(groups, 1, columns).expand(-1, rows // groups, -1).reshape(rows, columns, *ones)
+
+
+def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """`weight * scale` in the dtype of `weight`, computed in float32 at least and rounded once."""
-    with torch.no_grad():
-        if weight.dtype in (torch.float32, torch.float64):
-            return weight * scale.to(weight.dtype)
-        return (weight.float() * scale.float()).to(weight.dtype)
+    if weight.dtype in (torch.float32, torch.float64):
+        return weight * scale.to(weight.dtype)
+    return (weight.float() * scale.float()).to(weight.dtype)
 
 
-def shifted(bias: torch.Tensor | None, scale: torch.Tensor, shift: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """`bias * scale + shift`, computed in float64, in the dtype of `like`; a missing bias is zero."""
-    with torch.no_grad():
-        total = shift if bias is None else bias.double() * scale + shift
-        return total.to(like.dtype)
+def _finite(tensors: tuple[torch.Tensor, ...]) -> bool:
+    return all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
+
+
+def _unmet_mode(bn: BatchNormLayer) -> Unmet:
+    mode = "in training mode" if bn.training is True else f"in a mode that {bn.training} decides"
+    return Unmet(
+        f"{bn.name} is {mode}: the batch itself sets the scale and shift",
+        remedy="model.eval()",
+        actual="training" if bn.training is True else str(bn.training),
+        needed="evaluation",
+    )

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fxopt.core import Exactness, GraphIndex, Match, Miss, Pass, Rewriter, info_of, is_tensor
+from fxopt.core import Conditions, Exactness, GraphIndex, Match, Miss, Pass, Rewriter, Unmet, decide, info_of, is_tensor
+
+_aten = torch.ops.aten
 
 _PRODUCT: dict[Any, Any] = {
     operator.truediv: operator.mul,
@@ -19,6 +21,12 @@ _PRODUCT: dict[Any, Any] = {
     "div_": "mul_",
     "true_divide": "mul",
     "true_divide_": "mul_",
+    _aten.div.Tensor: _aten.mul.Tensor,
+    _aten.div_.Tensor: _aten.mul_.Tensor,
+    _aten.div.Scalar: _aten.mul.Scalar,
+    _aten.div_.Scalar: _aten.mul_.Scalar,
+    _aten.div.Tensor_mode: _aten.mul.Tensor,
+    _aten.div_.Tensor_mode: _aten.mul_.Tensor,
 }
 
 
@@ -51,25 +59,39 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
     targets = tuple(_PRODUCT)
 
     def match(self, node: Node, index: GraphIndex) -> ConstantDivision | Miss | None:
-        if node.kwargs.get("rounding_mode") is not None:
-            return Miss(node, f"{node.name} rounds to whole numbers ({node.kwargs['rounding_mode']})")
-        if len(node.args) != 2 or set(node.kwargs) - {"rounding_mode"}:
-            return Miss(node, f"{node.name} is not called as dividend and divisor")
+        return decide(node, self._conditions(node))
+
+    def _conditions(self, node: Node) -> Conditions[ConstantDivision]:
+        rounding = node.kwargs.get("rounding_mode")
+        yield rounding is not None and Unmet(
+            f"{node.name} rounds to whole numbers ({rounding})",
+            actual=f"rounding_mode={rounding!r}",
+            needed="rounding_mode=None",
+        )
+        yield (len(node.args) != 2 or bool(set(node.kwargs) - {"rounding_mode"})) and Unmet(
+            f"{node.name} is not called as dividend and divisor",
+            actual=f"{len(node.args)} arguments by position",
+            needed="2 arguments by position",
+        )
         dividend, divisor = node.args
-        if not isinstance(dividend, Node):
-            return Miss(node, f"{node.name} divides a constant by a tensor; the inverse would not be a constant")
-        if isinstance(divisor, bool) or not isinstance(divisor, int | float):
-            return Miss(node, f"the divisor {divisor} is not a constant number")
+        yield not isinstance(dividend, Node) and Unmet(
+            f"{node.name} divides a constant by a tensor; the inverse would not be a constant",
+            actual=f"{dividend} / {divisor}",
+            needed="tensor / constant",
+        )
+        assert isinstance(dividend, Node)
+        yield (isinstance(divisor, bool) or not isinstance(divisor, int | float)) and Unmet(
+            f"the divisor {divisor} is not a constant number", actual=str(divisor), needed="a number"
+        )
+        assert isinstance(divisor, int | float)
         info = info_of(dividend)
-        if info is None and not is_tensor(dividend):
-            return Miss(
-                node,
-                f"{dividend.name} is not known to be a tensor; of a size or a number, the quotient must be exact",
-                remedy="capture the model with example inputs (fxopt.capture), or annotate it as torch.Tensor",
-            )
-        reason = _rounding_reason(divisor, info.dtype if info is not None else torch.float32)
-        if reason is not None:
-            return Miss(node, reason)
+        yield (info is None and not is_tensor(dividend)) and Unmet(
+            f"{dividend.name} is not known to be a tensor; of a size or a number, the quotient must be exact",
+            remedy="capture the model with example inputs (fxopt.capture), or annotate it as torch.Tensor",
+            actual="unknown",
+            needed="a tensor",
+        )
+        yield from _rounding_conditions(divisor, info.dtype if info is not None else torch.float32)
         return ConstantDivision(node, dividend, divisor)
 
     def explain(self, match: ConstantDivision) -> str:
@@ -88,18 +110,30 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
         rewriter.set_call(node, node.op, _PRODUCT[node.target], (match.dividend, 1 / match.divisor), {})
 
 
-def _rounding_reason(divisor: float, dtype: torch.dtype) -> str | None:
-    """Why `divisor` or its inverse is not a normal number of the dtype that the division is done in."""
-    if dtype.is_complex:
-        return f"division of {dtype} by a real number treats infinities in its own way"
+def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]:
+    """That `divisor` and its inverse are normal numbers of the dtype that the division is done in."""
+    yield dtype.is_complex and Unmet(
+        f"division of {dtype} by a real number treats infinities in its own way",
+        actual=str(dtype),
+        needed="a real dtype",
+    )
     limits = torch.finfo(dtype if dtype.is_floating_point else torch.get_default_dtype())
-    try:
-        size = abs(float(divisor))
-    except OverflowError:
-        return f"the divisor {divisor} is larger than any float"
-    if size == 0 or not math.isfinite(size):
-        return f"the divisor {divisor} has no finite inverse other than zero"
+    yield _is_too_large(divisor) and Unmet(f"the divisor {divisor} is larger than any float", needed="a float")
+    size = abs(float(divisor))
+    yield (size == 0 or not math.isfinite(size)) and Unmet(
+        f"the divisor {divisor} has no finite inverse other than zero", actual=str(divisor), needed="finite, not zero"
+    )
     for value, what in ((size, f"the divisor {divisor}"), (1 / size, f"the inverse of {divisor}")):
-        if not limits.tiny <= value <= limits.max:
-            return f"{what} is not a normal number of {limits.dtype}"
-    return None
+        yield not limits.tiny <= value <= limits.max and Unmet(
+            f"{what} is not a normal number of {limits.dtype}",
+            actual=f"{value:.3g}",
+            needed=f"{limits.tiny:.3g} to {limits.max:.3g}",
+        )
+
+
+def _is_too_large(divisor: float) -> bool:
+    try:
+        float(divisor)
+    except OverflowError:  # an int of any size
+        return True
+    return False

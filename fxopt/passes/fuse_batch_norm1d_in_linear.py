@@ -1,24 +1,36 @@
 """Batch normalization after or before a linear layer is folded into the linear layer's weights."""
 
-from dataclasses import dataclass
-
-import torch
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core import GraphIndex, Match, Miss, Pass, Rewriter, info_of, input_of, module_miss, with_tensors
-from fxopt.passes.batch_norm import batch_norm_miss, scale_and_shift, scaled, shifted
+from fxopt.core import (
+    BATCH_NORM_CALLS,
+    BatchNormLayer,
+    Conditions,
+    GraphIndex,
+    Layer,
+    LinearLayer,
+    Match,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    info_of,
+    layer_of,
+    rank_condition,
+)
+from fxopt.passes.batch_norm import (
+    Affine,
+    BatchNormBesideLayer,
+    batch_norm_conditions,
+    fold,
+    fold_conditions,
+    users_condition,
+)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearAndBatchNorm(Match):
-    linear_node: Node
-    linear: nn.Linear
-    bn: nn.BatchNorm1d
-    linear_first: bool
-
-
-class FuseBatchNorm1dInLinear(Pass[LinearAndBatchNorm]):
+class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
     """Replace `bn(linear(x))`, or `linear(bn(x))`, with one linear layer, in evaluation mode.
 
     There, batch normalization is a fixed scale and shift of each feature, `y * s + t` with
@@ -35,102 +47,67 @@ class FuseBatchNorm1dInLinear(Pass[LinearAndBatchNorm]):
     ['input_1', '_0', '_1', 'output']
     """
 
-    targets = (nn.BatchNorm1d,)
+    targets = (nn.BatchNorm1d, *BATCH_NORM_CALLS)
 
-    def match(self, node: Node, index: GraphIndex) -> LinearAndBatchNorm | Miss | None:
-        miss = batch_norm_miss(node, nn.BatchNorm1d, index)
-        if miss is not None:
-            return miss
-        x = input_of(node)
-        assert x is not None
-        follower = next(iter(node.users), None)
-        after = isinstance(index.module_of(x), nn.Linear)
-        before = follower is not None and isinstance(index.module_of(follower), nn.Linear)
-        if not after and not before:
-            return Miss(node, f"neither its input {x.name} nor a user is a Linear")
-        miss = _rank_miss(node, x)
-        if miss is not None:
-            return miss
-        found: LinearAndBatchNorm | Miss | None = None
-        if after:
-            found = self._match_linear(node, x, x, index)
-        if before and not isinstance(found, LinearAndBatchNorm):
-            assert follower is not None
-            later = self._match_linear(node, follower, x, index)
-            found = later if found is None or isinstance(later, LinearAndBatchNorm) else found
-        return found
+    def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
+        bn = layer_of(node, index)
+        assert isinstance(bn, BatchNormLayer)
+        info = info_of(bn.output)
+        if bn.module is None and info is not None and len(info.shape) > 3:
+            return None  # not of features
+        return decide(node, self._conditions(bn, index))
 
-    def _match_linear(self, node: Node, linear_node: Node, x: Node, index: GraphIndex) -> LinearAndBatchNorm | Miss:
-        """Whether the batch norm at `node` folds into the linear at `linear_node`, its input or a user."""
-        first, second = (linear_node, node) if linear_node is x else (node, linear_node)
-        if len(first.users) > 1:
-            others = ", ".join(user.name for user in first.users if user is not second)
-            return Miss(node, f"{first.name} has other users ({others}), which need it as it is")
-        miss = module_miss(node, linear_node, nn.Linear, index)
-        if miss is not None:
-            return miss
-        linear, bn = index.module_of(linear_node), index.module_of(node)
-        assert isinstance(linear, nn.Linear)
-        assert isinstance(bn, nn.BatchNorm1d)
-        assert bn.running_mean is not None
-        if (linear.weight.dtype, linear.weight.device) != (bn.running_mean.dtype, bn.running_mean.device):
-            return Miss(
-                node,
-                f"{linear_node.target} is {linear.weight.dtype} on {linear.weight.device} but {node.target} is "
-                f"{bn.running_mean.dtype} on {bn.running_mean.device}",
-                remedy="bring them to one dtype and device",
-            )
-        if first is node:
-            writer = index.writes_between(node, linear_node, x)
-            if writer is not None:
-                return Miss(
-                    node,
-                    f"{writer.name} changes {x.name} in place between {node.name} and {linear_node.name}",
-                )
-        return LinearAndBatchNorm(node, linear_node, linear, bn, linear_first=first is linear_node)
+    def _conditions(self, bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
+        affine = yield from batch_norm_conditions(bn, (nn.BatchNorm1d,), index)
+        assert bn.input is not None
+        linears = _neighbors(bn, index)
+        yield not linears and Unmet(
+            f"neither its input {bn.input.name} nor a user is a Linear", actual="no Linear", needed="a Linear beside it"
+        )
+        why = "batch norm scales dimension 1, Linear works on the last, and only of (N, C) are they the same"
+        yield rank_condition(bn.input, 2, why)
+        tried = [decide(bn.node, _neighbor_conditions(bn, affine, linear, index)) for linear in linears]
+        match = next((found for found in tried if isinstance(found, Match)), None)
+        if match is None:
+            yield from _neighbor_conditions(bn, affine, linears[0], index)
+        assert match is not None
+        return match
 
-    def explain(self, match: LinearAndBatchNorm) -> str:
-        scale, _ = scale_and_shift(match.bn)
-        what = "rows of the weight" if match.linear_first else "columns of the weight"
+    def explain(self, match: BatchNormBesideLayer) -> str:
+        what = "rows of the weight" if match.layer_first else "columns of the weight"
         return (
-            f"{match.anchor.name} only scales and shifts {match.bn.num_features} features (by {scale.min().item():.3g} "
-            f"to {scale.max().item():.3g}), which the {what} and the bias of {match.linear_node.name} can do themselves"
+            f"{match.anchor.name} only scales and shifts {len(match.affine.scale)} features (by {match.affine.range}), "
+            f"which the {what} and the bias of {match.layer_node.name} can do themselves"
         )
 
-    def rewrite(self, match: LinearAndBatchNorm, rewriter: Rewriter) -> None:
-        linear, bn, node = match.linear, match.bn, match.anchor
-        scale, shift = scale_and_shift(bn)
-        if match.linear_first:
-            weight = scaled(linear.weight, scale[:, None])
-            bias = shifted(linear.bias, scale, shift, like=linear.weight)
-        else:
-            weight = scaled(linear.weight, scale[None, :])
-            with torch.no_grad():
-                carried = linear.weight.double() @ shift
-            bias = shifted(linear.bias, torch.ones_like(carried), carried, like=linear.weight)
-        trains = any(tensor is not None and tensor.requires_grad for tensor in (linear.bias, bn.bias))
-        fused = with_tensors(
-            linear,
-            weight=weight.requires_grad_(linear.weight.requires_grad),
-            bias=bias.requires_grad_(trains),
-        )
-        rewriter.set_module(str(match.linear_node.target), fused, called_by=match.linear_node)
-        x = input_of(node)
-        assert x is not None
-        rewriter.replace(node, x)
+    def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
+        assert match.bn.input is not None
+        fold(match, rewriter, stand_in=match.bn.input)
 
 
-def _rank_miss(node: Node, x: Node) -> Miss | None:
-    info = info_of(x) or info_of(node)
-    if info is None:
-        return Miss(
-            node,
-            f"the shape of {x.name} is not known: of (N, C) the fold is right, of (N, C, L) it is not",
-            remedy="capture the model with example inputs (fxopt.capture)",
-        )
-    if len(info.shape) != 2:
-        return Miss(
-            node,
-            f"{x.name} has shape {tuple(info.shape)}: batch norm scales dimension 1, Linear works on the last",
-        )
-    return None
+def _neighbors(bn: BatchNormLayer, index: GraphIndex) -> list[Layer]:
+    """The linear layers beside `bn`: the one whose output it reads first, then one that reads it."""
+    near = (bn.input, next(iter(bn.output.users), None))
+    found = [layer_of(node, index) for node in near if node is not None]
+    return [
+        layer
+        for layer in found
+        if isinstance(layer, LinearLayer) and (layer.node is bn.input or layer.input is bn.output)
+    ]
+
+
+def _neighbor_conditions(
+    bn: BatchNormLayer, affine: Affine, linear: Layer, index: GraphIndex
+) -> Conditions[BatchNormBesideLayer]:
+    assert bn.input is not None
+    linear_first = linear.node is bn.input
+    first, second = (linear.output, bn.node) if linear_first else (bn.output, linear.node)
+    yield users_condition(first, second, "as it is")
+    match = yield from fold_conditions(bn, affine, linear, (nn.Linear,), index, layer_first=linear_first)
+    writer = None if linear_first else index.writes_between(bn.node, linear.node, bn.input)
+    yield writer is not None and Unmet(
+        f"{writer.name} changes {bn.input.name} in place between {bn.node.name} and {linear.node.name}",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
+    )
+    return match

@@ -1,23 +1,34 @@
 """Batch normalization after a convolution is folded into the convolution's weights."""
 
-from dataclasses import dataclass
-
-import torch
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core import GraphIndex, Match, Miss, Pass, Rewriter, input_of, module_miss, with_tensors
-from fxopt.passes.batch_norm import batch_norm_miss, scale_and_shift, scaled, shifted
+from fxopt.core import (
+    BATCH_NORM_CALLS,
+    BatchNormLayer,
+    Conditions,
+    ConvLayer,
+    GraphIndex,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    info_of,
+    layer_of,
+    rank_condition,
+    target_name,
+)
+from fxopt.passes.batch_norm import (
+    BatchNormBesideLayer,
+    batch_norm_conditions,
+    fold,
+    fold_conditions,
+    users_condition,
+)
 
 
-@dataclass(frozen=True, eq=False)
-class ConvThenBatchNorm(Match):
-    conv_node: Node
-    conv: nn.Conv2d
-    bn: nn.BatchNorm2d
-
-
-class FuseBatchNorm2dInConv2d(Pass[ConvThenBatchNorm]):
+class FuseBatchNorm2dInConv2d(Pass[BatchNormBesideLayer]):
     """Replace `bn(conv(x))` with one convolution, in evaluation mode.
 
     There, batch normalization is a fixed scale and shift of each channel, `y * s + t` with
@@ -34,51 +45,43 @@ class FuseBatchNorm2dInConv2d(Pass[ConvThenBatchNorm]):
     ['input_1', '_0', '_1', 'output']
     """
 
-    targets = (nn.BatchNorm2d,)
+    targets = (nn.BatchNorm2d, *BATCH_NORM_CALLS)
 
-    def match(self, node: Node, index: GraphIndex) -> ConvThenBatchNorm | Miss | None:
-        miss = batch_norm_miss(node, nn.BatchNorm2d, index)
-        if miss is not None:
-            return miss
-        conv_node, bn = input_of(node), index.module_of(node)
-        assert conv_node is not None
-        conv = index.module_of(conv_node)
-        if not isinstance(conv, nn.Conv2d):
-            what = f"a {type(conv).__name__}" if conv is not None else f"{conv_node.op} {conv_node.target}"
-            return Miss(node, f"its input {conv_node.name} is {what}, not a Conv2d")
-        miss = module_miss(node, conv_node, nn.Conv2d, index)
-        if miss is not None:
-            return miss
-        if len(conv_node.users) > 1:
-            others = ", ".join(user.name for user in conv_node.users if user is not node)
-            return Miss(node, f"{conv_node.name} has other users ({others}), which need it before normalization")
-        assert isinstance(bn, nn.BatchNorm2d)
-        assert bn.running_mean is not None
-        if (conv.weight.dtype, conv.weight.device) != (bn.running_mean.dtype, bn.running_mean.device):
-            return Miss(
-                node,
-                f"{conv_node.target} is {conv.weight.dtype} on {conv.weight.device} but {node.target} is "
-                f"{bn.running_mean.dtype} on {bn.running_mean.device}",
-                remedy="bring them to one dtype and device",
-            )
-        return ConvThenBatchNorm(node, conv_node, conv, bn)
+    def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
+        bn = layer_of(node, index)
+        assert isinstance(bn, BatchNormLayer)
+        info = info_of(bn.output)
+        if bn.module is None and info is not None and len(info.shape) != 4:
+            return None  # not of images
+        return decide(node, self._conditions(bn, index))
 
-    def explain(self, match: ConvThenBatchNorm) -> str:
-        scale, _ = scale_and_shift(match.bn)
+    def _conditions(self, bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
+        affine = yield from batch_norm_conditions(bn, (nn.BatchNorm2d,), index)
+        assert bn.input is not None
+        conv = layer_of(bn.input, index)
+        yield not isinstance(conv, ConvLayer) and _other_input(bn.input, index)
+        assert isinstance(conv, ConvLayer)
+        match = yield from fold_conditions(bn, affine, conv, (nn.Conv2d,), index, layer_first=True)
+        what = f"a{' transposed' if conv.transposed else ''} convolution over {conv.dimensions} dimensions"
+        yield (conv.transposed or conv.dimensions != 2) and Unmet(
+            f"{conv.name} is {what}", actual=what, needed="a convolution over 2 dimensions"
+        )
+        yield users_condition(conv.output, bn.node, "before normalization")
+        if bn.module is None:  # a BatchNorm2d makes sure itself
+            yield rank_condition(bn.input, 4, "only of (N, C, H, W) does batch norm scale the channels")
+        return match
+
+    def explain(self, match: BatchNormBesideLayer) -> str:
         return (
-            f"{match.anchor.name} only scales and shifts {match.bn.num_features} channels of {match.conv_node.name} "
-            f"(by {scale.min().item():.3g} to {scale.max().item():.3g}), which its weights and bias can do themselves"
+            f"{match.anchor.name} only scales and shifts {len(match.affine.scale)} channels of {match.layer_node.name} "
+            f"(by {match.affine.range}), which its weights and bias can do themselves"
         )
 
-    def rewrite(self, match: ConvThenBatchNorm, rewriter: Rewriter) -> None:
-        conv, bn = match.conv, match.bn
-        scale, shift = scale_and_shift(bn)
-        weight = scaled(conv.weight, scale.reshape(-1, 1, 1, 1)).requires_grad_(conv.weight.requires_grad)
-        bias = shifted(conv.bias, scale, shift, like=conv.weight).requires_grad_(_trains(conv.bias, bn.bias))
-        fused = with_tensors(conv, weight=weight, bias=bias)
-        rewriter.set_module(str(match.conv_node.target), fused, called_by=match.conv_node)
-        rewriter.replace(match.anchor, match.conv_node)
+    def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
+        fold(match, rewriter, stand_in=match.layer_node)
 
 
-def _trains(*biases: torch.Tensor | None) -> bool:
-    return any(bias is not None and bias.requires_grad for bias in biases)
+def _other_input(x: Node, index: GraphIndex) -> Unmet:
+    module = index.module_of(x)
+    what = f"a {type(module).__name__}" if module is not None else f"{x.op} {target_name(x)}"
+    return Unmet(f"its input {x.name} is {what}, not a Conv2d", actual=what, needed="a Conv2d")

@@ -1,6 +1,7 @@
 """The bias of a linear layer becomes one more column of its weight."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -8,24 +9,35 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core import (
+    DECOMPOSED_LINEAR_CALLS,
+    LINEAR_CALLS,
+    Conditions,
     GraphIndex,
+    LinearLayer,
     Match,
     Miss,
     Pass,
     Rewriter,
     TensorInfo,
+    Unmet,
+    decide,
+    decomposed_linear_miss,
     info_of,
-    input_of,
-    module_miss,
+    layer_conditions,
+    layer_of,
+    set_arguments,
+    set_tensors,
     with_tensors,
 )
 from fxopt.core.ledger import made_by
+
+_PAD = torch.ops.aten.pad.default
 
 
 @dataclass(frozen=True, eq=False)
 class LinearWithBias(Match):
     input: Node
-    linear: nn.Linear
+    linear: LinearLayer
 
 
 class FuseBiasInLinear(Pass[LinearWithBias]):
@@ -45,59 +57,79 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
-    targets = (nn.Linear,)
+    targets = (nn.Linear, *LINEAR_CALLS, *DECOMPOSED_LINEAR_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> LinearWithBias | Miss | None:
-        linear = index.module_of(node)
-        if getattr(linear, "bias", None) is None:
-            return None
-        miss = module_miss(node, node, nn.Linear, index)
-        if miss is not None:
-            return miss
-        x = input_of(node)
-        assert isinstance(linear, nn.Linear)
+        linear = layer_of(node, index)
+        if not isinstance(linear, LinearLayer):
+            return decomposed_linear_miss(node)
+        return decide(node, self._conditions(linear, index)) if "bias" in linear.held else None
+
+    def _conditions(self, linear: LinearLayer, index: GraphIndex) -> Conditions[LinearWithBias]:
+        yield from layer_conditions(linear, nn.Linear, index)
+        weight, bias, x = linear.weight, linear.bias, linear.input
+        assert bias is not None
         assert x is not None
-        if linear.weight.requires_grad != linear.bias.requires_grad:
-            frozen, free = ("bias", "weight") if linear.weight.requires_grad else ("weight", "bias")
-            return Miss(
-                node,
-                f"{node.target} has a frozen {frozen} and a {free} that trains; one tensor can't be both",
-            )
+        frozen, free = ("bias", "weight") if weight.requires_grad else ("weight", "bias")
+        yield weight.requires_grad != bias.requires_grad and Unmet(
+            f"{linear.name} has a frozen {frozen} and a {free} that trains; one tensor can't be both",
+            remedy="let both train, or none",
+            actual=f"{frozen}.requires_grad=False, {free}.requires_grad=True",
+            needed="the same of both",
+        )
         info = info_of(x)
-        if info is not None and info.dtype != linear.weight.dtype:
-            return Miss(node, f"{x.name} is {info.dtype} but {node.target} is {linear.weight.dtype}")
-        return LinearWithBias(node, x, linear)
+        yield (info is not None and info.dtype != weight.dtype) and Unmet(
+            f"{x.name} is {info.dtype if info is not None else ''} but {linear.name} is {weight.dtype}",
+            actual=f"an input of {info.dtype if info is not None else ''}",
+            needed=str(weight.dtype),
+        )
+        return LinearWithBias(linear.node, x, linear)
 
     def explain(self, match: LinearWithBias) -> str:
-        linear, x = match.linear, match.input.name
+        (rows, columns), x = match.linear.weight.shape, match.input.name
         return (
-            f"a column of ones makes {x} {linear.in_features + 1} wide, and the bias becomes column "
-            f"{linear.in_features + 1} of the {linear.out_features} x {linear.in_features} weight: the same sum"
+            f"a column of ones makes {x} {columns + 1} wide, and the bias becomes column "
+            f"{columns + 1} of the {rows} x {columns} weight: the same sum"
         )
 
     def rewrite(self, match: LinearWithBias, rewriter: Rewriter) -> None:
-        node, x, linear = match.anchor, match.input, match.linear
+        node, linear = match.anchor, match.linear
         padded = self._padded(match, rewriter)
-        with torch.no_grad():
-            weight = torch.cat([linear.weight, linear.bias[:, None]], dim=1)
-        weight.requires_grad_(linear.weight.requires_grad)
-        fused = with_tensors(linear, weight=weight, bias=None)
-        fused.in_features = linear.in_features + 1
-        rewriter.set_module(str(node.target), fused)
-        rewriter.set_call(node, "call_module", node.target, (padded,), {})
-        rewriter.memo[x.name] = padded.name
+        (weight,) = rewriter.computed(_with_bias_column, linear.weight, linear.bias)
+        if linear.module is None:
+            set_tensors(linear, rewriter, weight=weight, bias=None)
+            set_arguments(linear, rewriter, input=padded)
+        else:
+            fused = with_tensors(linear.module, weight=weight, bias=None)
+            fused.in_features = weight.shape[1]
+            rewriter.set_module(str(node.target), fused)
+            rewriter.set_call(node, "call_module", node.target, (padded,), {})
+        rewriter.memo[self._key(match)] = padded.name
 
     def _padded(self, match: LinearWithBias, rewriter: Rewriter) -> Node:
         """`x` with a last column of ones: the one made for another linear, where `x` has not changed since."""
-        x, node, index = match.input, match.anchor, rewriter.index
-        if x.name not in rewriter.memo:
-            made = (u for u in x.users if u.target is F.pad and made_by(u, self.signature))
-            rewriter.memo[x.name] = next((user.name for user in made), None)
-        known = index.nodes.get(rewriter.memo[x.name] or "")
+        x, node, index, key = match.input, match.anchor, rewriter.index, self._key(match)
+        if key not in rewriter.memo:
+            made = (user for user in x.users if user.target is key[1] and made_by(user, self.signature))
+            rewriter.memo[key] = next((user.name for user in made), None)
+        known = index.nodes.get(rewriter.memo[key] or "")
         if known is not None and known < node and index.writes_between(known, node, x) is None:
             return known
         info = info_of(x)
         if info is not None:
-            width = match.linear.in_features + 1
+            width = match.linear.weight.shape[1] + 1
             info = replace(info, shape=(*info.shape[:-1], width)) if isinstance(info, TensorInfo) else None
-        return rewriter.call_function(F.pad, (x, (0, 1)), {"value": 1.0}, info=info, made_from=(node,))
+        call: tuple[Any, ...] = (x, (0, 1)), {"value": 1.0}
+        if key[1] is _PAD:  # operators take their arguments by position, as export writes them
+            call = (x, [0, 1], "constant", 1.0), {}
+        return rewriter.call_function(key[1], *call, info=info, made_from=(node,), name="pad")
+
+    def _key(self, match: LinearWithBias) -> tuple[str, Any]:
+        """The input, and the function that gives it one more column at the level of this call."""
+        operator = isinstance(match.anchor.target, torch._ops.OpOverload)
+        return match.input.name, _PAD if operator else F.pad
+
+
+def _with_bias_column(weight: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor]:
+    with torch.no_grad():
+        return (torch.cat([weight, bias[:, None]], dim=1).requires_grad_(weight.requires_grad),)

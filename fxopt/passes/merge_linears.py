@@ -1,37 +1,43 @@
 """Linear layers that read the same input become one."""
 
 import operator
+import re
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core import GraphIndex, Match, Miss, Pass, Rewriter, info_of, input_of, module_miss, with_tensors
-
-_SAME_MEMORY_OTHER_STRIDES = {"transpose", "permute", "unsqueeze", "squeeze", "getitem", "expand", "movedim",
-                              "swapaxes", "chunk", "split", "unbind", "narrow", "select"}  # fmt: skip
-_ANY_STRIDES = {
-    "reshape",
-    "flatten",
-    "contiguous",
-    "size",
-    "dim",
-    "softmax",
-    "float",
-    "half",
-    "to",
-    "type_as",
-    "repeat_interleave",
-}
+from fxopt.core import (
+    DECOMPOSED_LINEAR_CALLS,
+    LINEAR_CALLS,
+    Conditions,
+    GraphIndex,
+    LinearLayer,
+    Match,
+    Miss,
+    Pass,
+    Rewriter,
+    TensorInfo,
+    Unmet,
+    decide,
+    decomposed_linear_miss,
+    info_of,
+    layer_conditions,
+    layer_of,
+    needs_contiguous,
+    remove_tensors,
+    with_tensors,
+)
+from fxopt.passes.stack import Stack
 
 
 @dataclass(frozen=True, eq=False)
 class LinearsOfOneInput(Match):
     input: Node
     linear_nodes: tuple[Node, ...]
-    linears: tuple[nn.Linear, ...]
+    linears: tuple[LinearLayer, ...]
 
 
 class MergeLinears(Pass[LinearsOfOneInput]):
@@ -54,171 +60,156 @@ class MergeLinears(Pass[LinearsOfOneInput]):
     Linear(in_features=4, out_features=8, bias=True)
     >>> sorted(dict(fxopt.MergeLinears()(gm, reverse=True).named_parameters()))
     ['k.bias', 'k.weight', 'q.bias', 'q.weight']
+
+    Args:
+        keep: what stands ready for the way back. ``"copy"``: the linears as they are, so that the stacked weights are a
+            second copy, and nothing shares memory with the model. ``"view"``: no second copy, see `Stack`.
     """
 
-    targets = (nn.Linear,)
+    targets = (nn.Linear, *LINEAR_CALLS, *DECOMPOSED_LINEAR_CALLS)
+
+    def __init__(self, keep: Literal["copy", "view"] = "copy") -> None:
+        if keep not in ("copy", "view"):
+            raise ValueError(f'MergeLinears keeps "copy" or "view" for the way back, not {keep!r}')
+        self.keep = keep
 
     def match(self, node: Node, index: GraphIndex) -> LinearsOfOneInput | Miss | None:
-        x = input_of(node)
+        linear = layer_of(node, index)
+        if linear is None:
+            return decomposed_linear_miss(node)
+        x = linear.input
         if x is None:
             return None
         return index.cached((type(self), x), lambda: _siblings(x, index)).get(node)
 
     def explain(self, match: LinearsOfOneInput) -> str:
         names = ", ".join(node.name for node in match.linear_nodes)
-        sizes = " + ".join(str(linear.out_features) for linear in match.linears)
+        sizes = " + ".join(str(linear.weight.shape[0]) for linear in match.linears)
         return f"{names} all read {match.input.name}, so one product with {sizes} stacked rows computes them all"
 
     def rewrite(self, match: LinearsOfOneInput, rewriter: Rewriter) -> None:
-        first, linears = match.anchor, match.linears
-        ends = list(accumulate((linear.out_features for linear in linears), initial=0))
-        path = rewriter.free_path(_merged_path(match.linear_nodes))
-        rewriter.set_module(path, _stacked(linears))
-        info = info_of(first)
-        merged = rewriter.call_module(
-            path,
-            (match.input,),
-            info=replace(info, shape=(*info.shape[:-1], ends[-1])) if info is not None else None,
-            made_from=match.linear_nodes,
-        )
-        for node, (start, end) in zip(match.linear_nodes, pairwise(ends)):
-            target, part = str(node.target), (..., slice(start, end))
-            if _needs_contiguous(node, rewriter.index):
-                rows = rewriter.call_function(
-                    operator.getitem,
-                    (merged, part),
-                    before=node,
-                    name=f"{node.name}_slice",
-                    info=info_of(node),
-                    made_from=(node,),
-                )
-                rewriter.set_call(node, "call_method", "contiguous", (rows,), {})
-            else:
-                rewriter.set_call(node, "call_function", operator.getitem, (merged, part), {})
-            rewriter.remove_unused_module(target)
+        stack = Stack.of(match.linears, rewriter, as_views=self.keep == "view")
+        product = _product(match, stack, rewriter)
+        for node, (start, end) in zip(match.linear_nodes, stack.rows):
+            _set_rows(node, product, start, end, rewriter)
+        for linear in match.linears:
+            remove_tensors(linear, rewriter)
+        if self.keep == "view":
+            stack.keep_views(rewriter)
+
+
+def _product(match: LinearsOfOneInput, stack: Stack, rewriter: Rewriter) -> Node:
+    """The product of all the rows, of a module or of the function that the linears call."""
+    first, path, nodes = match.linears[0], _merged_path(match.linears), match.linear_nodes
+    info, width = info_of(first.node), stack.rows[-1][1]
+    info = replace(info, shape=(*info.shape[:-1], width)) if info is not None else None
+    if first.module is not None:
+        linear = with_tensors(first.module, **stack.tensors)
+        linear.out_features = width
+        path = rewriter.free_path(path)
+        rewriter.set_module(path, linear)
+        return rewriter.call_module(path, (match.input,), info=info, made_from=nodes)
+    readers = []
+    for role, tensor in stack.tensors.items():
+        tensor_path = rewriter.free_path(f"{path}_{role}")
+        rewriter.set_tensor(tensor_path, tensor)
+        readers.append(rewriter.get_attr(tensor_path, info=TensorInfo.of(tensor), made_from=nodes))
+    name, args = path.rpartition(".")[2], (match.input, *readers)
+    return rewriter.insert("call_function", first.node.target, args, None, name=name, info=info, made_from=nodes)
 
 
 def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss]:
     """What there is to say at each linear that reads `x`; nothing where there is only one."""
-    nodes = [node for node in sorted(x.users) if isinstance(index.module_of(node), nn.Linear) and input_of(node) is x]
+    layers = [layer_of(node, index) for node in sorted(x.users)]
+    linears = [layer for layer in layers if isinstance(layer, LinearLayer) and layer.input is x]
     found: dict[Node, LinearsOfOneInput | Miss] = {}
-    if len(nodes) < 2:
+    if len(linears) < 2:
         return found
-    groups: list[tuple[tuple[object, ...], list[Node]]] = []
-    for node in nodes:
-        miss = module_miss(node, node, nn.Linear, index)
+    groups: list[list[LinearLayer]] = []
+    for linear in linears:
+        miss = decide(linear.node, layer_conditions(linear, nn.Linear, index))
         if miss is not None:
-            found[node] = miss
+            found[linear.node] = miss
             continue
-        kind = _kind(index.module_of(node))
-        for other, members in groups:
-            if other == kind and index.writes_between(members[0], node, x) is None:
-                members.append(node)
+        for members in groups:
+            unwritten = index.writes_between(members[0].node, linear.node, x) is None
+            if unwritten and _kind(members[0]) == _kind(linear):
+                members.append(linear)
                 break
         else:
-            groups.append((kind, [node]))
-    for kind, members in groups:
-        if len(members) == 1:
-            found[members[0]] = _lonely_miss(members[0], kind, groups, x, index)
-            continue
-        linears = tuple(m for m in map(index.module_of, members) if isinstance(m, nn.Linear))
-        found[members[0]] = LinearsOfOneInput(members[0], x, tuple(members), linears)
+            groups.append([linear])
+    for members in groups:
+        if len(members) > 1:
+            nodes = tuple(member.node for member in members)
+            found[nodes[0]] = LinearsOfOneInput(nodes[0], x, nodes, tuple(members))
+        else:
+            (alone,) = members
+            others = [group[0] for group in groups if group[0] is not alone]
+            lonely = decide(alone.node, _lonely_conditions(alone, others, x, index))
+            assert lonely is not None, f"{alone.node} could be merged after all"
+            found[alone.node] = lonely
     return found
 
 
-def _kind(linear: nn.Module | None) -> tuple[object, ...]:
+def _kind(linear: LinearLayer) -> dict[str, object]:
     """What has to be equal for two linears to become one: named, as a reason that they do not."""
-    assert isinstance(linear, nn.Linear)
-    w, b = linear.weight, linear.bias
-    return (
-        w.dtype,
-        w.device,
-        b is not None,
-        w.requires_grad,
-        b is not None and b.requires_grad,
-        linear.training,
+    w, b, module = linear.weight, linear.bias, linear.module
+    return {
+        "what it calls": "a module" if module is not None else str(linear.node.target),
+        "dtype": w.dtype,
+        "device": w.device,
+        "has a bias": b is not None,
+        "trains its weight": w.requires_grad,
+        "trains its bias": b is not None and b.requires_grad,
+        "training mode": module is not None and module.training,
+    }
+
+
+def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[None]:
+    """Why `linear` remains alone: how it differs from the one of `others` that is most like it."""
+    yield from layer_conditions(linear, nn.Linear, index)
+    yield not others and Unmet(
+        f"no other linear that reads {x.name} can be merged", actual="none", needed="another linear"
+    )
+    kind = _kind(linear)
+    other = max(others, key=lambda other: sum(kind[what] == value for what, value in _kind(other).items()))
+    for what, theirs in _kind(other).items():
+        yield kind[what] != theirs and Unmet(
+            f"it differs from {other.name}, which reads {x.name} too: {what} is {kind[what]} here, {theirs} there",
+            actual=f"{what}: {kind[what]}",
+            needed=f"{what}: {theirs}",
+        )
+    first, last = sorted((other.node, linear.node))
+    writer = index.writes_between(first, last, x)
+    yield writer is not None and Unmet(
+        f"{writer.name} changes {x.name} in place between {other.node.name} and {linear.node.name}",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
     )
 
 
-_KIND_NAMES = ("dtype", "device", "has a bias", "trains its weight", "trains its bias", "training mode")
-
-
-def _lonely_miss(
-    node: Node,
-    kind: tuple[object, ...],
-    groups: list[tuple[tuple[object, ...], list[Node]]],
-    x: Node,
-    index: GraphIndex,
-) -> Miss:
-    for other_kind, members in groups:
-        other = members[0]
-        if other is node:
-            continue
-        if other_kind == kind:
-            first, last = sorted((other, node))
-            writer = index.writes_between(first, last, x)
-            what = f"{writer.name} changes {x.name} in place" if writer is not None else f"{x.name} may change"
-            return Miss(node, f"{what} between {other.name} and {node.name}")
-        what, mine, theirs = next((n, a, b) for n, a, b in zip(_KIND_NAMES, kind, other_kind) if a != b)
-        return Miss(
-            node,
-            f"it differs from {other.name}, which reads {x.name} too: {what} is {mine} here, {theirs} there",
-        )
-    return Miss(node, f"no other linear that reads {x.name} can be merged")
-
-
-def _merged_path(nodes: tuple[Node, ...]) -> str:
-    parent, _, first = str(nodes[0].target).rpartition(".")
-    names = [str(node.target).rpartition(".")[2] for node in nodes]
+def _merged_path(linears: tuple[LinearLayer, ...]) -> str:
+    paths = [re.sub(r"(?<=.)[._]weight$", "", linear.held["weight"].path) for linear in linears]
+    parent, _, first = paths[0].rpartition(".")
+    names = [path.rpartition(".")[2] for path in paths]
     name = "_".join(names) if len(names) <= 4 else f"{first}_and_{len(names) - 1}_more"
     return f"{parent}.{name}_merged" if parent else f"{name}_merged"
 
 
-def _stacked(linears: tuple[nn.Linear, ...]) -> nn.Linear:
-    first = linears[0]
-    with torch.no_grad():
-        weight = torch.cat([linear.weight for linear in linears])
-        bias = None if first.bias is None else torch.cat([linear.bias for linear in linears])
-    weight.requires_grad_(first.weight.requires_grad)
-    if bias is not None:
-        bias.requires_grad_(first.bias.requires_grad)
-    merged: nn.Linear = with_tensors(first, weight=weight, bias=bias)
-    merged.out_features = sum(linear.out_features for linear in linears)
-    return merged
-
-
-def _needs_contiguous(node: Node, index: GraphIndex) -> bool:
-    """Whether something downstream may ask more of the memory of `node` than a slice can give.
-
-    The rows of a slice lie apart, so merging its last dimension with others by ``view`` fails. Where all users are
-    known to take any strides, or split the last dimension only, no copy is needed.
-    """
-    todo = [(user, node) for user in node.users]
-    seen: set[Node] = set()
-    while todo:
-        user, tensor = todo.pop()
-        name = user.target if user.op == "call_method" else getattr(user.target, "__name__", "")
-        if user in seen or index.is_fresh(user) or name in _ANY_STRIDES:
-            continue
-        seen.add(user)
-        follows = name in _SAME_MEMORY_OTHER_STRIDES or (
-            name in ("view", "unflatten") and tensor is node and _splits_last_dimension(node, user)
-        )
-        if not follows:
-            return True
-        todo += [(later, user) for later in user.users]
-    return False
-
-
-def _splits_last_dimension(node: Node, view: Node) -> bool:
-    before, after = info_of(node), info_of(view)
-    if before is None or after is None:
-        return False
-    product = 1
-    for size in reversed(after.shape):
-        if not isinstance(size, int) or not isinstance(before.shape[-1], int) or product > before.shape[-1]:
-            return False
-        product *= size
-        if product == before.shape[-1]:
-            return True
-    return False
+def _set_rows(node: Node, merged: Node, start: int, end: int, rewriter: Rewriter) -> None:
+    """Let `node` be its part of the product."""
+    operators = isinstance(node.target, torch._ops.OpOverload)
+    function: Any = operator.getitem
+    args: tuple[Any, ...] = (merged, (..., slice(start, end)))
+    if operators:
+        function, args = torch.ops.aten.slice.Tensor, (merged, -1, start, end)
+    if not needs_contiguous(node, rewriter.index):
+        rewriter.set_call(node, "call_function", function, args, {})
+        return
+    rows = rewriter.call_function(
+        function, args, before=node, name=f"{node.name}_slice", info=info_of(node), made_from=(node,)
+    )
+    if operators:
+        rewriter.set_call(node, "call_function", torch.ops.aten.contiguous.default, (rows,), {})
+    else:
+        rewriter.set_call(node, "call_method", "contiguous", (rows,), {})

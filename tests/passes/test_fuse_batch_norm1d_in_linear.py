@@ -46,7 +46,7 @@ def test_batch_norm_before_a_linear_is_folded(bias: bool, affine: bool, out: int
 def test_between_two_linears_it_is_folded_once() -> None:
     gm = captured(lambda m, x: m.two(m.bn(m.one(x))), X, one=nn.Linear(4, 5), two=nn.Linear(5, 3), bn=norm(5))
     (match,) = FuseBatchNorm1dInLinear().scan(gm).matches
-    assert match.linear_first
+    assert match.layer_first
     assert_close_and_reversible(FuseBatchNorm1dInLinear(), gm, X)
 
 
@@ -55,7 +55,7 @@ def test_where_the_first_linear_is_shared_the_second_takes_it() -> None:
         lambda m, x: m.two(m.bn(m.one(x))) + m.one(x * 2).sum(), X, one=nn.Linear(4, 5), two=nn.Linear(5, 3), bn=norm(5)
     )
     (match,) = FuseBatchNorm1dInLinear().scan(gm).matches
-    assert not match.linear_first
+    assert not match.layer_first
     assert_close_and_reversible(FuseBatchNorm1dInLinear(), gm, X)
 
 

@@ -25,7 +25,7 @@ def linear(out: int = 5, bias: bool = True, **options: Any) -> nn.Linear:
     return nn.Linear(4, out, bias=bias, **options)
 
 
-@given(sizes=st.lists(st.integers(1, 6), min_size=2, max_size=5), bias=st.booleans())
+@given(sizes=st.lists(st.integers(1, 6), min_size=2, max_size=4), bias=st.booleans())
 def test_linears_of_unequal_sizes_become_one(sizes: list[int], bias: bool) -> None:
     layers = {f"l{i}": linear(size, bias) for i, size in enumerate(sizes)}
     gm = captured(lambda m, x: [getattr(m, name)(x) * 2 for name in layers], X, **layers)
@@ -239,12 +239,14 @@ def test_training_the_merged_weights_is_not_thrown_away_by_the_way_back() -> Non
     assert "a_b_merged" in dict(gm.named_children())
 
 
-def test_a_model_moved_to_another_dtype_says_so_on_the_way_back() -> None:
+def test_the_way_back_follows_a_model_to_another_dtype() -> None:
     gm = captured(both, X, a=linear(), b=linear())
+    pristine = fxopt.core.shared_copy(gm)
     MergeLinears()(gm)
     gm.half()
-    with pytest.raises(fxopt.RewriteError, match=r"was moved from torch.float32 on cpu to torch.float16"):
-        MergeLinears()(gm, reverse=True)
+    MergeLinears()(gm, reverse=True)
+    assert gm.a.weight.dtype is torch.float16
+    assert torch.equal(gm.a.weight, pristine.a.weight.half())
 
 
 def test_a_graph_traced_again_refuses_to_reverse() -> None:

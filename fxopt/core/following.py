@@ -1,0 +1,134 @@
+"""The modules and tensors that are kept for the way back follow what is done to the whole graph module.
+
+After ``gm.half()`` the way back leads to what ``.half()`` of the pristine graph would have been, and so for ``.to``,
+``.cuda``, ``.train`` and ``.eval``. What is kept may be a part of the user's model, so copies are changed, not it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+from fxopt.core.edit import Edit, Patch, SetModule, SetTensor
+from fxopt.core.hand_edit import SetAttribute
+
+
+class Follower:
+    """Changes what is kept, and leaves what is in the graph module to be changed with it.
+
+    Args:
+        present: the modules and tensors that are in the graph module.
+        convert: gives what a tensor is to be, or the tensor itself.
+        training: the mode to be in; None leaves it.
+    """
+
+    def __init__(
+        self,
+        present: Iterable[nn.Module | torch.Tensor],
+        convert: Callable[[torch.Tensor], torch.Tensor],
+        training: bool | None = None,
+    ) -> None:
+        self._held = list(present)  # so that no identity is given to something new
+        self._present = {id(thing) for thing in self._held}
+        self._convert = convert
+        self._training = training
+        self._modules: dict[int, nn.Module] = {}
+        self._tensors: dict[int, torch.Tensor] = {}
+
+    def patch(self, patch: Patch) -> Patch:
+        with torch.no_grad():
+            edits = tuple(map(self._edit, patch.edits))
+        return patch if all(a is b for a, b in zip(edits, patch.edits)) else Patch(edits)
+
+    def _edit(self, edit: Edit) -> Edit:
+        if isinstance(edit, SetModule):
+            old, new = self._module(edit.old), self._module(edit.new)
+            return edit if old is edit.old and new is edit.new else replace(edit, old=old, new=new)
+        if isinstance(edit, SetTensor):
+            a, b = self._tensor(edit.old), self._tensor(edit.new)
+            return edit if a is edit.old and b is edit.new else replace(edit, old=a, new=b)
+        if isinstance(edit, SetAttribute) and edit.name == "training" and self._training is not None:
+            return replace(edit, old=self._training, new=self._training)
+        return edit
+
+    def _module(self, module: nn.Module | None) -> Any:
+        if module is None or id(module) in self._present:
+            return module
+        if id(module) not in self._modules:
+            self._modules[id(module)] = self._followed(module)
+            self._held.append(module)
+        return self._modules[id(module)]
+
+    def _followed(self, module: nn.Module) -> nn.Module:
+        tables: dict[str, dict[str, Any]] = {
+            "_parameters": {name: self._tensor(tensor) for name, tensor in module._parameters.items()},
+            "_buffers": {name: self._tensor(tensor) for name, tensor in module._buffers.items()},
+            "_modules": {name: self._module(child) for name, child in module._modules.items()},
+        }
+        same = all(
+            value is getattr(module, table)[name] for table, items in tables.items() for name, value in items.items()
+        )
+        if same and self._training in (None, module.training):
+            return module
+        new: nn.Module = type(module).__new__(type(module))
+        new.__dict__.update(module.__dict__)
+        new.__dict__.update(tables)
+        if self._training is not None:
+            new.training = self._training
+        return new
+
+    def _tensor(self, tensor: torch.Tensor | None) -> Any:
+        if tensor is None or id(tensor) in self._present:
+            return tensor
+        if id(tensor) not in self._tensors:
+            new = self._convert(tensor)
+            if new is not tensor and isinstance(tensor, nn.Parameter):
+                new = nn.Parameter(new, requires_grad=tensor.requires_grad)
+            self._tensors[id(tensor)] = new
+            self._held.append(tensor)
+        return self._tensors[id(tensor)]
+
+
+def present_in(gm: GraphModule) -> list[nn.Module | torch.Tensor]:
+    """The modules, parameters and buffers of a graph module."""
+    return [*gm.modules(), *gm.parameters(), *gm.buffers()]
+
+
+def present_after(patches: Iterable[Patch]) -> list[nn.Module | torch.Tensor]:
+    """Those that a graph module must have after `patches`, where it is not known itself: it was just loaded."""
+    left: dict[str, nn.Module | torch.Tensor | None] = {}
+    for patch in patches:
+        left.update({edit.path: edit.new for edit in patch.edits if isinstance(edit, SetModule | SetTensor)})
+    found: list[nn.Module | torch.Tensor] = []
+    for thing in left.values():
+        if isinstance(thing, nn.Module):
+            found += [*thing.modules(), *thing.parameters(), *thing.buffers()]
+        elif thing is not None:
+            found.append(thing)
+    return found
+
+
+def with_tensors_of(gm: GraphModule, patches: list[Patch]) -> list[Patch]:
+    """`patches` with the tensors that are now where they last put one: a conversion makes new buffers."""
+    last = {edit.path: edit.new for patch in patches for edit in patch.edits if isinstance(edit, SetTensor)}
+    swap: dict[int, torch.Tensor] = {}
+    for path, tensor in last.items():
+        parent, _, name = path.rpartition(".")
+        owner = gm.get_submodule(parent)
+        current = owner._parameters.get(name, owner._buffers.get(name))
+        if tensor is not None and current is not None and current is not tensor:
+            swap[id(tensor)] = current
+    if not swap:
+        return patches
+
+    def swapped(edit: Edit) -> Edit:
+        if not isinstance(edit, SetTensor):
+            return edit
+        return replace(edit, old=swap.get(id(edit.old), edit.old), new=swap.get(id(edit.new), edit.new))
+
+    return [Patch(tuple(map(swapped, patch.edits))) for patch in patches]

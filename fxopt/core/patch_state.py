@@ -1,0 +1,97 @@
+"""What the tensors that a patch put in were like when it did; what is done to them since, the way back would lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from fxopt.core.edit import Patch, SetModule, SetTensor
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """A tensor that a patch put in."""
+
+    path: str
+    holder: nn.Module | None
+    """The module that it is a parameter of; None where a later patch may well put another one there."""
+    tensor: torch.Tensor
+    version: int
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    @classmethod
+    def of(cls, path: str, holder: nn.Module | None, tensor: torch.Tensor) -> _Known:
+        return cls(path, holder, tensor, _version(tensor), tensor.dtype, tensor.device, tensor.requires_grad)
+
+    @property
+    def what_was_done(self) -> str:
+        name = self.path.rpartition(".")[2]
+        replaced = self.holder is not None and self.holder._parameters.get(name) is not self.tensor
+        if replaced or self.version != _version(self.tensor):
+            return "was given other values (trained or loaded)"
+        if (self.tensor.dtype, self.tensor.device) != (self.dtype, self.device):
+            now = f"{self.tensor.dtype} on {self.tensor.device}"
+            return f"was moved from {self.dtype} on {self.device} to {now}"
+        if self.tensor.requires_grad != self.requires_grad:
+            return f"had requires_grad set to {self.tensor.requires_grad}"
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class PatchState:
+    """The tensors that are in the graph module because of a patch; see `PatchState.of`."""
+
+    tensors: tuple[_Known, ...]
+
+    @classmethod
+    def of(cls, patch: Patch) -> PatchState:
+        return cls(tuple(_new_tensors(patch)))
+
+    @property
+    def changed(self) -> tuple[str, str] | None:
+        """The path of a tensor that going back would lose, and what was done to it; None if there is none."""
+        for known in self.tensors:
+            what = known.what_was_done
+            if what:
+                return known.path, what
+        return None
+
+    def followed(self, patch: Patch) -> PatchState:
+        """The state to compare with once the whole graph module was moved: what was written to meanwhile shows.
+
+        A conversion leaves the version of a parameter as it is; of the new buffers that it makes, nothing is known.
+        """
+        before = {known.path: known for known in self.tensors}
+        return PatchState(tuple(_followed(before.get(now.path), now) for now in PatchState.of(patch).tensors))
+
+
+def _followed(before: _Known | None, now: _Known) -> _Known:
+    version = before.version if before is not None and before.tensor is now.tensor else now.version
+    trains = before.requires_grad if before is not None else now.requires_grad
+    return replace(now, version=version, requires_grad=trains)
+
+
+def _new_tensors(patch: Patch) -> Iterator[_Known]:
+    for edit in patch.edits:
+        if isinstance(edit, SetModule) and edit.new is not None:
+            yield from _only_in(edit.path, edit.new, edit.old)
+        elif isinstance(edit, SetTensor) and edit.new is not None:
+            yield _Known.of(edit.path, None, edit.new)
+
+
+def _only_in(path: str, new: nn.Module, old: nn.Module | None) -> Iterator[_Known]:
+    """The parameters of `new` but for those that `old` has too, which the way back loses nothing of."""
+    before = {id(tensor) for tensor in old.parameters()} if old is not None else set()
+    for where, module in new.named_modules(prefix=path) if new._modules else [(path, new)]:
+        for name, tensor in module._parameters.items():
+            if tensor is not None and id(tensor) not in before:
+                yield _Known.of(f"{where}.{name}", None if type(module) is nn.Module else module, tensor)
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version

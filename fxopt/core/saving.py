@@ -1,0 +1,78 @@
+"""What a ledger takes along into a pickle, because torch traces a graph module again when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from torch.fx import GraphModule
+
+from fxopt.core.edit import Call, NodeRecord, SetCall, can_be_pickled
+from fxopt.core.errors import RewriteError
+from fxopt.core.graph import target_name
+from fxopt.core.index import GraphIndex
+
+if TYPE_CHECKING:
+    from fxopt.core.ledger import Entry
+
+
+@dataclass(frozen=True)
+class NotSaved:
+    """Stands for a transformation whose class cannot be pickled: what it did can be undone, but not done again."""
+
+    name: str
+
+    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
+        return set()
+
+
+def saved_entries(entries: Iterable[Entry]) -> list[Entry]:
+    """The entries, with a stand-in for every transformation that cannot be pickled."""
+    return [
+        entry if can_be_pickled(entry.pass_) else replace(entry, pass_=NotSaved(entry.name))  # type: ignore[arg-type]
+        for entry in entries
+    ]
+
+
+@dataclass(frozen=True)
+class SavedNode:
+    """A node as it was: pickling a graph module traces it again, which loses names, metadata and forms of calls."""
+
+    record: NodeRecord
+    target: str
+
+
+def saved_nodes(gm: GraphModule) -> list[SavedNode]:
+    saved = []
+    for node in gm.graph.nodes:
+        record = NodeRecord.of(node)
+        if not can_be_pickled(record.call):
+            record = replace(record, call=Call(node.op, None, (), {}))  # the traced one will do
+        saved.append(SavedNode(record, _last_part(target_name(node))))
+    return saved
+
+
+def adopt(gm: GraphModule, saved: list[SavedNode]) -> None:
+    """Make the nodes of a graph module that was just loaded what they were."""
+    nodes = list(gm.graph.nodes)
+    found = [(node.op, _last_part(target_name(node))) for node in nodes]
+    if found != [(known.record.call.op, known.target) for known in saved]:
+        raise RewriteError(
+            "this graph module was loaded from a pickle, and its nodes are not those that were saved, so nothing "
+            "can be reversed in it. Reverse it before saving."
+        )
+    names = gm.graph._graph_namespace._used_names
+    for node, known in zip(nodes, saved):
+        names.discard(node.name)
+        node.name = known.record.name
+        node.meta.update(known.record.meta)
+    names.update(known.record.name for known in saved)
+    index = GraphIndex(gm)
+    for node, known in zip(nodes, saved):
+        if known.record.call.target is not None:
+            SetCall(node.name, Call.of(node), known.record.call).apply(index)
+
+
+def _last_part(target: str) -> str:
+    return target.rpartition(".")[2]

@@ -1,0 +1,93 @@
+"""Operations that pass channels on: every number keeps its channel, whatever becomes of the shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core import GraphIndex, decide, info_of, operation_name, unaltered_conditions
+
+_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+             "feature_dropout"}  # fmt: skip
+_COPIES = {"clone", "contiguous", "alias"}
+_RESHAPES = {"view", "reshape", "flatten", "unflatten", "reshape_as", "view_as", "_unsafe_view", "squeeze", "unsqueeze"}
+_SHAPE_QUESTIONS = {"size", "sym_size", "dim", "getattr", "numel", "sym_numel"}
+
+
+def source(node: Node, index: GraphIndex) -> Node | None:
+    """The one tensor that `node` passes on, if it does no more than that in evaluation mode; else None."""
+    x = node.args[0] if node.args else node.kwargs.get("input")
+    if not isinstance(x, Node):
+        return None
+    if node.op == "call_module":
+        module = index.module_of(node)
+        same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
+        return x if same and (isinstance(module, nn.Identity) or not (module and module.training)) else None
+    if node.op not in ("call_function", "call_method"):
+        return None
+    name = operation_name(node)
+    if name in _DROPOUTS:
+        return x if _is_off(node) else None
+    return x if name in _COPIES | _RESHAPES | {"transpose", "swapaxes", "permute"} else None
+
+
+def keeps_shape(node: Node) -> bool:
+    """Of a node that passes channels on: whether it does not touch the shape either."""
+    return node.op == "call_module" or operation_name(node) in _COPIES | _DROPOUTS
+
+
+def turns(node: Node) -> bool:
+    """Of a node that passes channels on: whether its result may lie in memory in another order than its shape says."""
+    return node.op != "call_module" and operation_name(node) in ("transpose", "swapaxes", "permute")
+
+
+def place_after(node: Node, x: Node, place: int) -> int | None:
+    """Where dimension `place` of `x` lies in `node`, which passes `x` on; None where that is not known."""
+    if keeps_shape(node):
+        return place
+    before, after = info_of(x), info_of(node)
+    if before is None or after is None or before.dtype != after.dtype:
+        return None  # a view may also read the bits as another dtype
+    if turns(node):
+        order = _order(node, len(before.shape))
+        return order.index(place) if order is not None else None
+    # in row-major order, a dimension keeps its meaning where it and all before it, or all behind it, stay as they are
+    if before.shape[: place + 1] == after.shape[: place + 1]:
+        return place
+    moved = place + len(after.shape) - len(before.shape)
+    return moved if moved >= 0 and before.shape[place:] == after.shape[moved:] else None
+
+
+def asks_for_the_shape_only(user: Node, node: Node) -> bool:
+    """Whether `user` reads nothing of `node` but its shape."""
+    name = operation_name(user)
+    if name in ("reshape_as", "view_as", "expand_as"):
+        return bool(user.args) and user.args[0] is not node
+    return name in _SHAPE_QUESTIONS and (name != "getattr" or user.args[1:] == ("shape",))
+
+
+def _order(node: Node, rank: int) -> list[int] | None:
+    """The dimensions of the input in the order in which the result has them."""
+    given: tuple[Any, ...] = tuple(node.args[1:])
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    if node.kwargs or not all(isinstance(place, int) for place in given):
+        return None
+    places = [place % rank for place in given]
+    if operation_name(node) == "permute":
+        return places
+    if len(places) != 2:
+        return None
+    order, (one, two) = list(range(rank)), places
+    order[one], order[two] = two, one
+    return order
+
+
+def _is_off(node: Node) -> bool:
+    """Whether a dropout by function is in evaluation mode."""
+    if "training" in node.kwargs or "train" in node.kwargs:
+        return node.kwargs.get("training", node.kwargs.get("train")) is False
+    return len(node.args) > 2 and node.args[2] is False

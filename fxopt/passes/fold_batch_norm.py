@@ -1,0 +1,213 @@
+"""Batch normalization beside any linear layer or convolution is folded into that layer's weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from fxopt.core import (
+    BATCH_NORM_CALLS,
+    BatchNormLayer,
+    Condition,
+    Conditions,
+    ConvLayer,
+    GraphIndex,
+    Layer,
+    LinearLayer,
+    Match,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    info_of,
+    layer_of,
+    needs_contiguous,
+    rank_condition,
+)
+from fxopt.passes.batch_norm import BatchNormBesideLayer, batch_norm_conditions, fold, fold_conditions
+from fxopt.passes.channels import asks_for_the_shape_only, place_after, source, turns
+
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+_LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d,
+           nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)  # fmt: skip
+
+
+class FoldBatchNorm(Pass[BatchNormBesideLayer]):
+    """Replace `bn(f(x))`, or `f(bn(x))`, with one `f`, for any linear layer or convolution `f`, in evaluation mode.
+
+    There, batch normalization is a fixed scale and shift of each channel, `y * s + t` with
+    `s = gamma / sqrt(var + eps)` and `t = beta - mean * s`. Behind `f`, the weights of output channel `o` times `s[o]`,
+    and the bias `b * s + t`, do both. Before `f`, the weights of input channel `i` times `s[i]`, and the bias with the
+    weights times `t` added, do both; but where zeros are put around the input of a convolution, they would not be
+    shifted, so there must be no shift. Convolutions may have 1 to 3 dimensions and be transposed. Between the two there
+    may be what passes the channels on: identity and dropout, and reshapes, flattenings and transpositions that keep
+    channels apart, as in LeViT's `bn(linear(x).flatten(0, 1))`.
+
+    >>> import torch, fxopt
+    >>> model = torch.nn.Sequential(torch.nn.ConvTranspose1d(3, 8, 3), torch.nn.Dropout(), torch.nn.BatchNorm1d(8))
+    >>> gm = fxopt.capture(model.eval(), (torch.rand(2, 3, 5),))
+    >>> [node.name for node in fxopt.FoldBatchNorm()(gm).graph.nodes]
+    ['input_1', '_0', '_1', 'output']
+    >>> [node.name for node in fxopt.FoldBatchNorm()(gm, reverse=True).graph.nodes]
+    ['input_1', '_0', '_1', '_2', 'output']
+    """
+
+    targets = (_BatchNorm, *BATCH_NORM_CALLS)
+
+    def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
+        bn = layer_of(node, index)
+        assert isinstance(bn, BatchNormLayer)
+        tried = [decide(node, conditions) for conditions in (_behind(bn, index), _before(bn, index))]
+        matches = [found for found in tried if isinstance(found, Match)]
+        if matches:
+            return matches[0]
+        return max((found for found in tried if isinstance(found, Miss)), key=lambda miss: miss.met)
+
+    def explain(self, match: BatchNormBesideLayer) -> str:
+        where, side = ("behind", "output") if match.layer_first else ("before", "input")
+        through = f" (through {', '.join(node.name for node in match.through)})" if match.through else ""
+        return (
+            f"{match.anchor.name} only scales and shifts {len(match.affine.scale)} channels (by {match.affine.range}) "
+            f"{where} {match.layer_node.name}{through}, which its weights by {side} channel and its bias can do"
+        )
+
+    def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
+        bn = match.bn
+        assert bn.input is not None
+        stand_in = bn.input
+        # what batch norm gives is contiguous; a view further on may rely on it
+        relied_on = any(map(turns, match.through)) if match.layer_first else bool(match.through)
+        if relied_on and needs_contiguous(bn.output, rewriter.index):
+            stand_in = _contiguous(bn, rewriter)
+        fold(match, rewriter, stand_in)
+
+
+def _contiguous(bn: BatchNormLayer, rewriter: Rewriter) -> Node:
+    where: dict[str, Any] = {"name": f"{bn.node.name}_contiguous", "info": info_of(bn.output), "made_from": (bn.node,)}
+    if isinstance(bn.node.target, torch._ops.OpOverload):
+        return rewriter.call_function(torch.ops.aten.contiguous.default, (bn.input,), **where)
+    return rewriter.insert("call_method", "contiguous", (bn.input,), None, **where)
+
+
+def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
+    """That `bn` can be folded into a layer whose output it normalizes."""
+    affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
+    assert bn.input is not None
+    way = [bn.input]
+    while _foldable(way[0], index) is None and (x := source(way[0], index)) is not None:
+        way.insert(0, x)
+    layer = _foldable(way[0], index)
+    yield layer is None and Unmet(
+        f"what it normalizes comes from {way[0].name}, not from a linear layer or convolution",
+        actual=way[0].name,
+        needed="a linear layer or convolution",
+    )
+    assert layer is not None
+    for node, user in pairwise([*way, bn.node]):
+        yield _other_users(node, user)
+    match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=True)
+    sure = len(way) == 1 and isinstance(layer, ConvLayer) and _RANKS.get(type(bn.module)) == layer.dimensions + 2
+    if not sure:
+        yield from _channel_conditions(layer, way, layer_first=True)
+    return replace(match, through=tuple(way[1:]))
+
+
+def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
+    """That `bn` can be folded into a layer that reads what it gives."""
+    affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
+    assert bn.input is not None
+    way, user = [bn.output], _reader(bn.output)
+    while user is not None and _foldable(user, index) is None and source(user, index) is way[-1]:
+        way.append(user)
+        user = _reader(user)
+    layer = _foldable(user, index) if user is not None else None
+    yield (layer is None or layer.input is not way[-1]) and Unmet(
+        f"what it gives, {way[-1].name}, is not read by a linear layer or convolution alone",
+        actual=", ".join(user.name for user in way[-1].users),
+        needed="a linear layer or convolution",
+    )
+    assert layer is not None
+    for node, reader in pairwise([*way, layer.node]):
+        yield _other_users(node, reader)
+    match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=False)
+    yield from _channel_conditions(layer, way, layer_first=False)
+    writer = index.writes_between(bn.node, layer.node, bn.input)
+    yield writer is not None and Unmet(
+        f"{writer.name} changes {bn.input.name} in place between {bn.node.name} and {layer.node.name}",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
+    )
+    return replace(match, through=tuple(way[1:]))
+
+
+_RANKS: dict[type, int] = {nn.BatchNorm2d: 4, nn.BatchNorm3d: 5}
+"""The number of dimensions that a batch normalization insists on itself."""
+
+
+def _foldable(node: Node, index: GraphIndex) -> Layer | None:
+    layer = layer_of(node, index)
+    return layer if isinstance(layer, LinearLayer | ConvLayer) else None
+
+
+def _reader(node: Node) -> Node | None:
+    """The one node that reads the numbers of `node`, if there is one only."""
+    readers = [user for user in node.users if not asks_for_the_shape_only(user, node)]
+    return readers[0] if len(readers) == 1 else None
+
+
+def _other_users(node: Node, wanted: Node) -> Condition:
+    others = [user for user in node.users if user is not wanted and not asks_for_the_shape_only(user, node)]
+    return bool(others) and Unmet(
+        f"{node.name} has other users ({', '.join(user.name for user in others)}), which need it as it is",
+        actual=f"{len(others) + 1} users",
+        needed=f"{wanted.name} alone",
+    )
+
+
+def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> Conditions[None]:
+    """That the channels of dimension 1, which are normalized, are those that the layer gives or reads.
+
+    Args:
+        way: the tensors from what the first gives to what the second reads.
+    """
+    at_layer = way[0] if layer_first else way[-1]
+    info = info_of(at_layer)
+    if isinstance(layer, ConvLayer):
+        place = 1
+        yield rank_condition(at_layer, layer.dimensions + 2, "only of a batch of inputs are channels dimension 1")
+    else:
+        yield info is None and Unmet(
+            f"the shape of {at_layer.name} is not known: batch norm scales dimension 1, Linear works on the last",
+            remedy="capture the model with example inputs (fxopt.capture)",
+            actual="unknown",
+            needed="a shape",
+        )
+        assert info is not None
+        place = len(info.shape) - 1
+    current: int | None
+    current, end = (place, 1) if layer_first else (1, place)
+    for x, node in pairwise(way):
+        assert current is not None
+        current = place_after(node, x, current)
+        yield current is None and Unmet(
+            f"{node.name} may mix the channels of {x.name} with something else",
+            actual=f"{_shape(x)} to {_shape(node)}",
+            needed="channels kept apart",
+        )
+    yield current != end and Unmet(
+        f"batch norm scales dimension 1, which is not where {layer.name} has its channels",
+        actual=f"dimension {current} of {_shape(way[-1])}",
+        needed=f"dimension {end}",
+    )
+
+
+def _shape(node: Node) -> str:
+    info = info_of(node)
+    return str(info) if info is not None else "an unknown shape"
