@@ -8,8 +8,8 @@ from fxopt.ui.marks import marks_of
 from fxopt.view import Mark
 from fxopt.workbench import MissState, PassState, SiteState
 
-OFF = SiteState("norm", ("norm", "conv"), "it folds", Exactness.ROUNDING)
-ON = SiteState("norm", ("norm", "conv"), "it folds", Exactness.ROUNDING, True, ("new",), ("conv",), ("norm",))
+OFF = SiteState("0@norm", "norm", ("norm", "conv"), "it folds", Exactness.ROUNDING)
+ON = SiteState("0@norm", "norm", ("norm", "conv"), "it folds", Exactness.ROUNDING, True, ("new",), ("conv",), ("norm",))
 MISS = MissState("lonely", "no convolution before it", "")
 
 
