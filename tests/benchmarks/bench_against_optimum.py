@@ -42,24 +42,51 @@ def main() -> None:
     torch.set_num_threads(1)
     bert = symbolic_trace(BertModel(BertConfig(attn_implementation="eager")).eval(), ["input_ids", "attention_mask"])
     resnet = symbolic_trace(ResNetModel(ResNetConfig()).eval(), ["pixel_values"], disable_check=True)
-    rounds = [
-        ("MergeLinears on BERT-base, apply", bert, "MergeLinears", False),
-        ("MergeLinears on BERT-base, reverse", bert, "MergeLinears", True),
-        ("FuseBiasInLinear on BERT-base, apply", bert, "FuseBiasInLinear", False),
-        ("FuseBatchNorm2dInConv2d on ResNet-50, apply", resnet, "FuseBatchNorm2dInConv2d", False),
+    cases = [
+        ("MergeLinears on BERT-base", bert, "MergeLinears", (apply, apply_alone, apply_again, reverse, reverse_alone)),
+        ("FuseBiasInLinear on BERT-base", bert, "FuseBiasInLinear", (apply,)),
+        ("FuseBatchNorm2dInConv2d on ResNet-50", resnet, "FuseBatchNorm2dInConv2d", (apply,)),
     ]
-    for title, gm, name, back in rounds:
+    for title, gm, name, acts in cases:
         pair = [getattr(module, name)() for module in (ours, theirs)]
-        report(title, [lambda p=p, gm=gm, back=back: once(p, copy.deepcopy(gm), back) for p in pair])
+        for act in acts:
+            report(f"{title}: {act.__doc__}", [lambda p=p, gm=gm, act=act: act(p, copy.deepcopy(gm)) for p in pair])
 
 
-def once(pass_: Callable[..., object], gm: object, back: bool) -> float:
-    """CPU seconds of one full call, lint and recompile included."""
-    if back:
-        pass_(gm)
+def apply(pass_: Callable[..., object], gm: object) -> float:
+    """apply, full call"""
+    return seconds(lambda: pass_(gm))
+
+
+def apply_alone(pass_: Callable[..., object], gm: object) -> float:
+    """apply, transform alone"""
+    return seconds(lambda: pass_(gm, lint_and_recompile=False))
+
+
+def apply_again(pass_: Callable[..., object], gm: object) -> float:
+    """apply after a reverse, transform alone"""
+    pass_(gm)
+    pass_(gm, reverse=True)
+    return seconds(lambda: pass_(gm, lint_and_recompile=False))
+
+
+def reverse(pass_: Callable[..., object], gm: object) -> float:
+    """reverse, full call"""
+    pass_(gm)
+    return seconds(lambda: pass_(gm, reverse=True))
+
+
+def reverse_alone(pass_: Callable[..., object], gm: object) -> float:
+    """reverse, transform alone"""
+    pass_(gm)
+    return seconds(lambda: pass_(gm, lint_and_recompile=False, reverse=True))
+
+
+def seconds(act: Callable[[], object]) -> float:
+    """CPU seconds of one call."""
     gc.collect()
     start = time.process_time()
-    pass_(gm, reverse=True) if back else pass_(gm)
+    act()
     return time.process_time() - start
 
 
@@ -68,15 +95,15 @@ def report(title: str, contenders: list[Callable[[], float]]) -> None:
     times: list[list[float]] = [[], []]
     for i in range(ROUNDS + 1):
         for which in draw.sample((0, 1), 2):
-            seconds = contenders[which]()
+            taken = contenders[which]()
             if i:  # the first round warms up
-                times[which].append(seconds)
+                times[which].append(taken)
     ratios = [a / b for a, b in zip(*times, strict=True)]
     medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
     mine, yours = (1e3 * statistics.median(t) for t in times)
     print(
-        f"{title:45s} ratio {statistics.median(ratios):.3f} [{medians[50]:.3f}, {medians[-51]:.3f}]   "
-        f"fxopt {mine:.1f} ms, optimum {yours:.1f} ms   ({ROUNDS} rounds)",
+        f"{title:70s} ratio {statistics.median(ratios):.3f} [{medians[50]:.3f}, {medians[-51]:.3f}]   "
+        f"fxopt {mine:.2f} ms, optimum {yours:.1f} ms   ({ROUNDS} rounds)",
         flush=True,
     )
 
