@@ -34,6 +34,7 @@ def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions
     if layer.module is not None:
         yield from module_conditions(layer.node, kind, index)
         return
+    yield autocast_condition(layer.node, index)
     yield layer.input is None and Unmet(
         f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
     )
@@ -73,6 +74,7 @@ def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[
         yield Unmet(f"{path} is not a module of the graph module", actual="none", needed="a module")
         return
     yield from unaltered_conditions(module, path, kind)
+    yield autocast_condition(node, index)
     yield from _sharing_conditions(node, module, path, index)
     tensors = {**module._parameters, **module._buffers}
     yield from _tensor_conditions(path, ((f"{path}.{name}", tensor) for name, tensor in tensors.items()), index)
@@ -90,6 +92,17 @@ def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Condition
         needed=f"that of {type(module).__name__}",
     )
     yield _hook(module, path) or False
+
+
+def autocast_condition(node: Node, index: GraphIndex) -> Condition:
+    """That `node` computes in the dtype of its tensors, not in one that autocast chooses for each operation."""
+    enter = index.autocast_around(node)
+    return enter is not None and Unmet(
+        f"{node.name} runs under autocast ({', '.join(map(str, enter.args))}), which chooses the dtype of each operation",
+        remedy="capture the model without autocast",
+        actual=f"inside {enter.name}",
+        needed="no autocast",
+    )
 
 
 def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:

@@ -159,6 +159,27 @@ class GraphIndex:
                 return writer
         return None
 
+    # ---- regions
+
+    @cached_property
+    def _autocast_regions(self) -> list[tuple[Node, Node | None]]:
+        """The calls that enter and exit autocast. No pass adds or moves one."""
+        regions: list[tuple[Node, Node | None]] = []
+        for node in self.gm.graph.nodes:
+            if node.op == "call_function" and getattr(node.target, "__name__", "") == "_enter_autocast":
+                ends = (user for user in node.users if getattr(user.target, "__name__", "") == "_exit_autocast")
+                regions.append((node, next(ends, None)))
+        return regions
+
+    def autocast_around(self, node: Node) -> Node | None:
+        """The call that enters the innermost autocast region in which `node` runs; None outside of any."""
+        for enter, leave in reversed(self._autocast_regions):
+            if enter < node and (leave is None or node < leave):
+                return enter
+        return None
+
+    # ---- memory shared
+
     def may_share_memory(self, a: Node, b: Node) -> bool:
         """Whether one of two tensors may be a view of the other, or both of a third. False is proven."""
         return bool(self._origins(a) & self._origins(b))

@@ -254,3 +254,19 @@ def test_a_graph_traced_again_refuses_to_reverse() -> None:
     MergeLinears()(gm)
     with pytest.raises(fxopt.RewriteError, match="lost the way back"):
         MergeLinears()(torch.fx.symbolic_trace(gm), reverse=True)
+
+
+def test_linears_inside_and_outside_of_autocast_are_left_apart() -> None:
+    def forward(self: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            half = self.a(x)
+        return half.float() + self.b(x) + self.c(x)
+
+    model = type("Mixed", (nn.Module,), {"forward": forward})()
+    model.a, model.b, model.c = linear(), linear(), linear()
+    gm = fxopt.capture(model.eval(), (X,))
+    before = gm(X)
+    misses = {miss.site: miss for miss in MergeLinears().scan(gm).misses}
+    assert "runs under autocast (cpu, torch.bfloat16" in misses["a"].reason
+    assert "b_c_merged" in dict(MergeLinears()(gm).named_children())
+    torch.testing.assert_close(gm(X), before)
