@@ -8,9 +8,16 @@ class FxoptError(Exception):
 class RewriteError(FxoptError, RuntimeError):
     """A graph could not be rewritten or brought back; it is as it was before the call."""
 
+    site = ""
+    """The node at which a pass failed, where one did."""
+
 
 class ModelError(FxoptError, ValueError):
     """A model source (a name of the zoo, a folder, its sizes) cannot be used."""
+
+
+class RuleError(FxoptError, TypeError):
+    """A rule is written in a way that cannot become a pass; the message names its file and line."""
 
 
 class FxoptWarning(UserWarning):

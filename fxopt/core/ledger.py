@@ -64,6 +64,7 @@ class Ledger(nn.Module):
         self._states: list[PatchState] = []
         self._altered: dict[int, tuple[str, str]] = {}
         self._moved = False
+        self._output: str | None = None
         self._unpickled: list[SavedNode] | None = None
 
     @classmethod
@@ -74,6 +75,9 @@ class Ledger(nn.Module):
             ledger = cls(gm)
         if ledger._gm() is not gm:  # the graph module was loaded, or built from another
             ledger._gm = weakref.ref(gm)
+        if ledger._output is not None:
+            _rename_output(gm, ledger._output)
+            ledger._output = None
         if ledger._moved:
             ledger._settle(gm)
         if ledger._unpickled is not None:
@@ -280,9 +284,19 @@ class Ledger(nn.Module):
         new.entries = copy.deepcopy(self.entries, memo)
         new._altered = self._all_altered()
         new._states = [PatchState.of(entry.patch) for entry in new.entries]
+        new._output = next(reversed(gm.graph.nodes)).name if gm is not None else self._output
         copied = memo.get(id(gm))  # torch notes the new graph module before it copies what is in it
         new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing
         return new
+
+
+def _rename_output(gm: GraphModule, name: str) -> None:
+    """Copying a graph module calls the output node "output", whatever its name was."""
+    output, names = next(reversed(gm.graph.nodes)), gm.graph._graph_namespace._used_names
+    if output.name != name:
+        names.discard(output.name)
+        output.name = name
+        names.add(name)
 
 
 def site_id(signature: str, anchor: str) -> str:

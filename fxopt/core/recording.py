@@ -34,6 +34,8 @@ def record(transformation: Transformation, gm: GraphModule, lint_and_recompile: 
     try:
         result = _transformed(transformation, before, lint_and_recompile)
         patch = difference(before, Snapshot.of(result, with_tensors=False))
+        if lint_and_recompile:
+            result.recompile()
     except BaseException as error:
         lost = before.restore()
         error.add_note(_note(lost))
@@ -41,8 +43,6 @@ def record(transformation: Transformation, gm: GraphModule, lint_and_recompile: 
     if result is not gm and result.graph is not before.graph.graph:
         before.restore()
     _enter(transformation, before, result, patch)
-    if lint_and_recompile:
-        result.recompile()
     return result
 
 

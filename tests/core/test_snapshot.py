@@ -556,6 +556,30 @@ def test_a_broken_graph_is_refused_and_rolled_back() -> None:
     assert everything(gm) == before
 
 
+def test_code_that_does_not_compile_is_rolled_back() -> None:
+    def two_inputs_of_one_name(gm: GraphModule) -> None:
+        with gm.graph.inserting_after(node(gm, "x")):
+            gm.graph.placeholder("x")
+
+    gm = graph()
+    before, result = everything(gm), gm(X)
+    with pytest.raises(SyntaxError, match="duplicate argument 'x'") as caught:
+        by_hand(two_inputs_of_one_name)(gm)
+    assert caught.value.__notes__ == ["The graph module is as it was before the call."]
+    assert everything(gm) == before
+    assert torch.equal(gm(X), result)
+
+
+@pytest.mark.parametrize("act", IN_PLACE, ids=lambda act: act.__name__)
+def test_copies_reverse_what_was_done_before_they_were_made(act: Any) -> None:
+    gm = graph()
+    before = fingerprint(gm)
+    by_hand(act)(gm)
+    for copied in (copy.deepcopy(gm), fxopt.core.shared_copy(gm), copy.deepcopy(fxopt.core.shared_copy(gm))):
+        assert fingerprint(by_hand(act)(copied, reverse=True)) == before
+    assert fingerprint(by_hand(act)(gm, reverse=True)) == before
+
+
 def test_the_graph_of_a_graph_module_inside_is_refused() -> None:
     class Tracer(torch.fx.Tracer):
         def is_leaf_module(self, module: nn.Module, path: str) -> bool:
