@@ -12,19 +12,25 @@ from fxopt.core import (
     ReversibleTransformation,
     RewriteError,
     Rewriter,
+    RuleError,
     Scan,
     Transformation,
+    bytes_kept,
+    commit,
     compose,
     fingerprint,
+    with_tensors,
 )
 from fxopt.passes import (
     ALL_PASSES,
     ChangeTrueDivToMulByInverse,
+    FoldBatchNorm,
     FuseBatchNorm1dInLinear,
     FuseBatchNorm2dInConv2d,
     FuseBiasInLinear,
     MergeLinears,
 )
+from fxopt.rules import Rule, require, rewrite
 from fxopt.workbench import Workbench
 
 __all__ = [
@@ -33,6 +39,7 @@ __all__ = [
     "CaptureReport",
     "ChangeTrueDivToMulByInverse",
     "Exactness",
+    "FoldBatchNorm",
     "FuseBatchNorm1dInLinear",
     "FuseBatchNorm2dInConv2d",
     "FuseBiasInLinear",
@@ -47,12 +54,19 @@ __all__ = [
     "ReversibleTransformation",
     "RewriteError",
     "Rewriter",
+    "Rule",
+    "RuleError",
     "Scan",
     "Transformation",
     "Workbench",
+    "bytes_kept",
     "capture",
+    "commit",
     "compose",
     "example_inputs",
     "fingerprint",
+    "require",
+    "rewrite",
     "trace",
+    "with_tensors",
 ]

@@ -35,7 +35,7 @@ def test_every_name_of_optimum_is_here() -> None:
 
 def test_all_names_what_is_there_and_nothing_else_is_public() -> None:
     assert sorted(fxopt.__all__) == sorted(set(fxopt.__all__))
-    packages = {"core", "passes", "capture", "models", "view", "evidence", "ui", "workbench"}
+    packages = {"core", "passes", "capture", "models", "view", "evidence", "ui", "workbench", "rules", "testing", "states"}
     public = {name for name in vars(fxopt) if not name.startswith("_")} - packages
     assert public == set(fxopt.__all__) - packages
 

@@ -33,9 +33,7 @@ from fxopt.core.layer import (
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
 from fxopt.core.pass_base import Match, Miss, Pass, Scan
-from fxopt.core.requirement import require
 from fxopt.core.rewriter import Origin, Rewriter, with_tensors
-from fxopt.core.rule import Rule, rewrite
 from fxopt.core.strides import needs_contiguous
 from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
 
@@ -67,7 +65,6 @@ __all__ = [
     "ReversibleTransformation",
     "RewriteError",
     "Rewriter",
-    "Rule",
     "RuleError",
     "Scan",
     "SourceLine",
@@ -93,8 +90,6 @@ __all__ = [
     "rank_condition",
     "remove_layer",
     "remove_tensors",
-    "require",
-    "rewrite",
     "set_arguments",
     "set_tensors",
     "shared_copy",

@@ -98,7 +98,7 @@ def autocast_condition(node: Node, index: GraphIndex) -> Condition:
     """That `node` computes in the dtype of its tensors, not in one that autocast chooses for each operation."""
     enter = index.autocast_around(node)
     return enter is not None and Unmet(
-        f"{node.name} runs under autocast ({', '.join(map(str, enter.args))}), which chooses the dtype of each operation",
+        f"{node.name} runs under autocast ({enter.args[0]}, {enter.args[1]}), which chooses each dtype",
         remedy="capture the model without autocast",
         actual=f"inside {enter.name}",
         needed="no autocast",

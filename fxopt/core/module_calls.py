@@ -12,9 +12,16 @@ from torch import nn
 
 Taker = Callable[[nn.Module, Any, Any], Any]
 
+MODULE_CALL = nn.Module.__call__
+"""Of torch itself."""
+
+TRACING = threading.RLock()
+"""Held while torch.fx traces: its tracer patches for itself, and takes whatever patch came after away with its own.
+
+Also by those who cannot do with less than all calls, for as short a time: rules.
+"""
+
 _taker: ContextVar[Taker | None] = ContextVar("taker", default=None)
-_ONE_AT_A_TIME = threading.RLock()
-_here = threading.local()
 
 
 @contextlib.contextmanager
@@ -35,25 +42,45 @@ def module_calls(taker: Taker) -> Iterator[None]:
 def patched() -> Iterator[None]:
     """Make ready for `module_calls`, which costs about 0.2 ms: Python tells all subclasses of `nn.Module`.
 
-    Whoever else patches `nn.Module.__call__` meanwhile is left in place; what is left of this patch then passes every
-    call on.
+    All threads share one patch, which goes with the last that needs it. Where something else, such as torch's own
+    tracer, patched on top of it meanwhile, it stays and passes every call on.
     """
-    if getattr(_here, "is_patched", False):
+    _patch.enter()
+    try:
         yield
-        return
-    with _ONE_AT_A_TIME:
-        kept = nn.Module.__call__
+    finally:
+        _patch.leave()
+
+
+class _Patch:
+    """The function in the place of ``nn.Module.__call__``, and how many need it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.kept: Callable[..., Any] = MODULE_CALL
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
             taker = _taker.get()
             answer = NotImplemented if taker is None else taker(module, args, kwargs)
-            return kept(module, *args, **kwargs) if answer is NotImplemented else answer
+            return self.kept(module, *args, **kwargs) if answer is NotImplemented else answer
 
-        nn.Module.__call__ = call  # type: ignore[method-assign]
-        _here.is_patched = True
-        try:
-            yield
-        finally:
-            _here.is_patched = False
-            if nn.Module.__call__ is call:
-                nn.Module.__call__ = kept  # type: ignore[method-assign]
+        self.call = call
+
+    def enter(self) -> None:
+        with self.lock:
+            self.users += 1
+            current: Any = nn.Module.__call__
+            if self.users == 1 and current is not self.call:
+                self.kept = current
+                nn.Module.__call__ = self.call  # type: ignore[method-assign]
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            current: Any = nn.Module.__call__
+            if self.users == 0 and current is self.call:
+                nn.Module.__call__ = self.kept  # type: ignore[method-assign]
+
+
+_patch = _Patch()

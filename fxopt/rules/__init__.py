@@ -1,0 +1,6 @@
+"""Passes written as a pattern and what takes its place, in plain PyTorch: `rewrite`."""
+
+from fxopt.rules.requirement import require
+from fxopt.rules.rule import Rule, rewrite
+
+__all__ = ["Rule", "require", "rewrite"]

@@ -1,0 +1,212 @@
+"""Finds the pattern of a rule in a graph; where only some of it is there, says what is not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch.fx import Node
+
+from fxopt.core.conditions import Unmet
+from fxopt.core.graph import info_of, input_of, is_tensor, target_name
+from fxopt.core.index import GraphIndex
+from fxopt.rules.pattern import Constant, Kind, ModuleCall, Operation, Parameter, Several, Term
+from fxopt.rules.spellings import DIMENSIONS, Spelling, same_literal, spelled
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """What stands in the graph for the parts of a pattern."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """By the names of parameters: a node, a literal, or for a module the node that calls it."""
+    nodes: Mapping[Operation | ModuleCall, Node] = field(default_factory=dict)
+    """The node of each operation and module call, the root first."""
+    met: int = 0
+    """How many conditions were met."""
+
+    def with_value(self, name: str, value: Any, met: int) -> Binding:
+        return dataclasses.replace(self, values={**self.values, name: value}, met=self.met + met)
+
+    def with_node(self, step: Operation | ModuleCall, node: Node) -> Binding:
+        return dataclasses.replace(self, nodes={**self.nodes, step: node}, met=self.met + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class NoBinding:
+    """The first condition of a pattern that is not met, and how many others are."""
+
+    unmet: Unmet
+    met: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Goal:
+    """That `value` is what `term` stands for. `reader` has it as its argument `role`."""
+
+    term: Term
+    value: Any
+    reader: Node
+    role: str = "input"
+
+    @property
+    def place(self) -> str:
+        return f"{self.role} of {self.reader.name}"
+
+    @property
+    def found(self) -> str:
+        if isinstance(self.value, Node):
+            return f"{self.value.name} ({target_name(self.value)})"
+        return repr(self.value)
+
+    def fails(self, binding: Binding, needed: str, fact: str = "", remedy: str = "") -> NoBinding:
+        reason = fact or f"the {self.place} is {self.found}, where the pattern has {needed}"
+        return NoBinding(Unmet(reason, remedy, self.found, needed), binding.met)
+
+
+def bind(root: Operation | ModuleCall, node: Node, index: GraphIndex) -> Binding | NoBinding:
+    """What stands for the parts of the pattern whose root is `node`."""
+    return _Search(index).solve((_Goal(root, node, node, "root"),), Binding())
+
+
+class _Search:
+    def __init__(self, index: GraphIndex) -> None:
+        self.index = index
+
+    def solve(self, goals: tuple[_Goal, ...], binding: Binding) -> Binding | NoBinding:
+        while goals:
+            goal, goals = goals[0], goals[1:]
+            term = goal.term
+            if isinstance(term, Operation):
+                ways = self._operation(term, goal, binding)
+                if isinstance(ways, NoBinding):
+                    return self._all_met(ways, goals, binding)
+                if isinstance(goal.value, Node):
+                    binding = binding.with_node(term, goal.value) if term not in binding.nodes else binding
+                if len(ways) > 1:
+                    return self._best([(*way, *goals) for way in ways], binding)
+                goals = (*ways[0], *goals)
+                continue
+            if isinstance(term, Several):
+                if not isinstance(goal.value, list | tuple) or len(goal.value) != len(term.items):
+                    return self._all_met(goal.fails(binding, f"{len(term.items)} values"), goals, binding)
+                goals = (*(_Goal(t, v, goal.reader, goal.role) for t, v in zip(term.items, goal.value)), *goals)
+                continue
+            if isinstance(term, ModuleCall):
+                found = self._module_call(term, goal, binding)
+                if isinstance(found, Binding) and term not in binding.nodes:
+                    goals = (_Goal(term.argument, input_of(goal.value), goal.value), *goals)
+            elif isinstance(term, Parameter):
+                found = self._parameter(term, goal, binding)
+            else:
+                found = self._constant(term, goal, binding)
+            if isinstance(found, NoBinding):
+                return self._all_met(found, goals, binding)
+            binding = found
+        return binding
+
+    def _all_met(self, failure: NoBinding, goals: tuple[_Goal, ...], binding: Binding) -> NoBinding:
+        """The failure, with the conditions counted that are met by the goals behind it."""
+        return dataclasses.replace(failure, met=self.solve(goals, binding).met)
+
+    def _best(self, ways: list[tuple[_Goal, ...]], binding: Binding) -> Binding | NoBinding:
+        """The first way that succeeds; else the one that came farthest."""
+        failures: list[NoBinding] = []
+        for way in ways:
+            found = self.solve(way, binding)
+            if isinstance(found, Binding):
+                return found
+            failures.append(found)
+        return max(failures, key=lambda failure: failure.met)
+
+    def _operation(self, term: Operation, goal: _Goal, binding: Binding) -> list[tuple[_Goal, ...]] | NoBinding:
+        """The goals that remain, in each of the ways in which the arguments can be paired."""
+        node, wanted = goal.value, term.spelling
+        if term in binding.nodes:
+            same = binding.nodes[term] is node
+            return [()] if same else goal.fails(binding, f"{binding.nodes[term].name} again")
+        spelling = spelled(node, self.index.module_of(node)) if isinstance(node, Node) else None
+        if spelling is None or spelling.operation != wanted.operation:
+            return goal.fails(binding, str(term))
+        if spelling.needs_tensor and not is_tensor(node):
+            fact = f"{node.name} is not known to be a tensor; of sizes and numbers, {term} must stay exact"
+            remedy = "capture the model with example inputs (fxopt.capture), or annotate its inputs as torch.Tensor"
+            return goal.fails(binding, "a tensor", fact, remedy)
+        straight = _pairs(term, spelling, node)
+        pair = wanted.commutative
+        if pair is None or pair != spelling.commutative:
+            return [straight]
+        a, b = pair
+        turned = {**spelling.arguments, a: spelling.arguments[b], b: spelling.arguments[a]}
+        return [straight, _pairs(term, dataclasses.replace(spelling, arguments=turned), node)]
+
+    def _module_call(self, term: ModuleCall, goal: _Goal, binding: Binding) -> Binding | NoBinding:
+        node = goal.value
+        if term in binding.nodes:
+            return binding if binding.nodes[term] is node else goal.fails(binding, f"{binding.nodes[term].name} again")
+        module = self.index.module_of(node) if isinstance(node, Node) else None
+        if not isinstance(module, term.module.types):
+            return goal.fails(binding, f"a {term.module.wanted}")
+        if input_of(node) is None:
+            return goal.fails(binding, "one input", f"{node.name} is called with other than one input")
+        known = binding.values.get(term.module.name)
+        if known is not None and self.index.module_of(known) is not module:
+            return goal.fails(binding, f"{known.target} again")
+        return binding.with_node(term, node).with_value(term.module.name, known or node, 0)
+
+    def _parameter(self, term: Parameter, goal: _Goal, binding: Binding) -> Binding | NoBinding:
+        value = goal.value
+        if term.name in binding.values:
+            known = binding.values[term.name]
+            same = known is value if isinstance(known, Node) else same_literal(known, value)
+            if same:
+                return dataclasses.replace(binding, met=binding.met + 1)
+            shown = known.name if isinstance(known, Node) else repr(known)
+            return goal.fails(binding, f"{shown} again ({term.name})")
+        if term.kind is Kind.LITERAL:
+            value = tuple(value) if isinstance(value, list) else value
+            if type(value) not in term.types or _holds_node(value):
+                return goal.fails(binding, f"{term.name}, a literal {term.wanted}")
+            return binding.with_value(term.name, value, 1)
+        if not isinstance(value, Node):
+            return goal.fails(binding, f"{term.name}, a value that the model computes")
+        if term.kind is Kind.TENSOR:
+            if not is_tensor(value):
+                return goal.fails(binding, f"{term.name}, a tensor", f"{value.name} is not known to be a tensor")
+            return binding.with_value(term.name, value, 1)
+        return binding.with_value(term.name, value, 0)
+
+    def _constant(self, term: Constant, goal: _Goal, binding: Binding) -> Binding | NoBinding:
+        value, wanted = goal.value, term.value
+        if goal.role in DIMENSIONS and isinstance(value, int) and isinstance(wanted, int):
+            rank = _rank(goal.reader)
+            if rank:
+                value, wanted = value % rank, wanted % rank
+        if not same_literal(value, wanted):
+            return goal.fails(binding, repr(term.value))
+        return dataclasses.replace(binding, met=binding.met + 1)
+
+
+def _pairs(term: Operation, spelling: Spelling, node: Node) -> tuple[_Goal, ...]:
+    """Each argument of the pattern with that of the graph; one that either leaves out has its default."""
+    goals = []
+    for role in dict.fromkeys((*term.arguments, *spelling.arguments)):
+        default = term.spelling.defaults.get(role)
+        wanted = term.arguments.get(role, Constant(default))
+        value = spelling.arguments.get(role, spelling.defaults.get(role))
+        is_default = isinstance(wanted, Constant) and same_literal(wanted.value, default)
+        if not (is_default and same_literal(value, default)):
+            goals.append(_Goal(wanted, value, node, role))
+    return tuple(goals)
+
+
+def _rank(node: Node) -> int | None:
+    """How many dimensions the first input of `node` has, where that is known."""
+    info = info_of(node.all_input_nodes[0]) if node.all_input_nodes else None
+    return None if info is None else len(info.shape)
+
+
+def _holds_node(value: Any) -> bool:
+    return isinstance(value, Node) or (isinstance(value, tuple | list) and any(map(_holds_node, value)))

@@ -1,0 +1,371 @@
+"""A pass in five lines: a generator function that yields what it looks for and returns what takes its place."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import operator
+import pickle
+from collections.abc import Callable, Container, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, overload
+
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from fxopt.core.conditions import Conditions, Unmet, decide
+from fxopt.core.errors import RuleError
+from fxopt.core.exactness import Exactness
+from fxopt.core.index import GraphIndex
+from fxopt.core.ledger import Entry, made_by
+from fxopt.core.module_calls import TRACING, patched
+from fxopt.core.pass_base import Match, Miss, Pass, Scan
+from fxopt.core.rewriter import Rewriter
+from fxopt.rules.matching import Binding, NoBinding, bind
+from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in
+from fxopt.rules.placing import place
+from fxopt.rules.replacement import Replacement, run_rule
+from fxopt.rules.site_conditions import own_conditions, same_result_conditions, unwritten_conditions
+
+Body = Callable[..., Generator[Any, None, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class RuleMatch(Match):
+    """A site of a rule."""
+
+    captured: tuple[Node, ...]
+    """The nodes of the pattern."""
+    members: tuple[Binding, ...]
+    """What is bound: once, or once for each of the siblings."""
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """The nodes that are replaced, one for each member."""
+        return tuple(next(iter(member.nodes.values())) for member in self.members)
+
+
+class Rule(Pass[RuleMatch]):
+    """A pass made by `rewrite`, which makes a class and its one instance for each rule and choice of options."""
+
+    body: ClassVar[Body]
+    pattern: ClassVar[Pattern]
+    where: ClassVar[str]
+    shared_ok: ClassVar[bool]
+    declared: ClassVar[Exactness]
+
+    def with_options(self, **options: Any) -> Rule:
+        """The same rule with other values of its options, which are its keyword-only parameters."""
+        known = _options_of(type(self).body)
+        for name in options:
+            if name not in known:
+                raise RuleError(f"{self.where}: it has no option {name}; it has {', '.join(known) or 'none'}")
+        kind = type(self)
+        return _rule(kind.body, {**self.options, **options}, kind.declared, kind.shared_ok)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(vars(self))
+
+    # ---- the pass
+
+    def scan(self, gm: GraphModule | GraphIndex) -> Scan[RuleMatch]:
+        """Find where the rule applies and where it nearly does; see `Pass.scan`.
+
+        Of matches that overlap the first counts; the others are misses that say so.
+        """
+        with TRACING, patched():
+            found = super().scan(gm)
+        roots: set[Node] = set()
+        matches: list[RuleMatch] = []
+        misses = list(found.misses)
+        for match in found.matches:
+            other = next((node for node in match.captured if node in roots), None)
+            if other is None:
+                matches.append(match)
+                roots.update(match.roots)
+            else:
+                misses.append(_overlap(match.anchor, other))
+        return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
+
+    def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
+        with TRACING, patched():
+            return super().apply(index, sites)
+
+    def match(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:
+        known: dict[Node, RuleMatch | Miss | None] = index.cached((self, "matches"), dict)
+        if node not in known:
+            known[node] = self._decided(node, index)
+        return known[node]
+
+    def explain(self, match: RuleMatch) -> str:
+        gm = match.anchor.graph.owning_module
+        parts = []
+        for parameter in self.pattern.parameters:
+            values = [member.values[parameter.name] for member in match.members]
+            if parameter.kind in (Kind.MODULE, Kind.SIBLINGS):
+                assert gm is not None
+                shown = ", ".join(f"{v.target} ({_brief(gm.get_submodule(v.target))})" for v in values)
+            else:
+                shown = values[0].name if isinstance(values[0], Node) else repr(values[0])
+            parts.append(f"{parameter.name} is {shown}")
+        names = ", ".join(root.name for root in match.roots)
+        return f"{self.summary.rstrip('.') or self.name}. At {names}: {'; '.join(parts)}"
+
+    def exactness(self, match: RuleMatch) -> Exactness:
+        return self.declared
+
+    def rewrite(self, match: RuleMatch, rewriter: Rewriter) -> None:
+        written, _ = self._run(match.anchor, match.members, rewriter.index)
+        assert isinstance(written, Replacement), f"{match.anchor} matched a moment ago"
+        place(written, match.roots, match.captured, rewriter)
+
+    # ---- how it matches
+
+    def _decided(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:
+        found = bind(self.pattern.root, node, index)
+        if isinstance(found, NoBinding):
+            is_near = found.met > min(1, len(self.pattern.steps) - 1)
+            return decide(node, _failed(found)) if is_near else None
+        if self.pattern.siblings is None:
+            return decide(node, self._conditions(node, found, index))
+        group = self._siblings(found, index)
+        if node in group and node is not min(group):
+            return None  # it belongs to the match whose anchor is the first
+        return decide(node, self._group_conditions(node, found, group, index))
+
+    def _conditions(self, node: Node, member: Binding, index: GraphIndex) -> Conditions[RuleMatch]:
+        yield from _met(member.met)
+        yield from own_conditions(member, self.shared_ok, index)
+        yield from unwritten_conditions(member, index)
+        return (yield from self._replacement_conditions(node, (member,), index))
+
+    def _group_conditions(
+        self, node: Node, member: Binding, group: Mapping[Node, Binding], index: GraphIndex
+    ) -> Conditions[RuleMatch]:
+        yield from _met(member.met)
+        yield from own_conditions(member, self.shared_ok, index)
+        yield from unwritten_conditions(member, index)
+        yield len(group) < 2 and Unmet(
+            f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
+        )
+        members = tuple(group[root] for root in sorted(group))
+        return (yield from self._replacement_conditions(node, members, index))
+
+    def _replacement_conditions(
+        self, node: Node, members: tuple[Binding, ...], index: GraphIndex
+    ) -> Conditions[RuleMatch]:
+        written, met = self._run(node, members, index)
+        yield from _met(met)
+        if isinstance(written, Unmet):
+            yield written
+        assert isinstance(written, Replacement), "a condition that is not met ends the match"
+        captured = tuple(dict.fromkeys(n for member in members for n in member.nodes.values()))
+        match = RuleMatch(node, captured, members)
+        yield from same_result_conditions(written, match.roots, index)
+        return match
+
+    def _siblings(self, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
+        """The sites at which the same holds for another module, `member` among them if its own conditions are met."""
+        siblings = self.pattern.siblings
+        assert siblings is not None
+        shared = {name: value for name, value in member.values.items() if name != siblings.name}
+        key = (self, "siblings", *((name, v if isinstance(v, Node) else repr(v)) for name, v in shared.items()))
+        groups = index.cached(key, lambda: self._groups(shared, index))
+        root = next(iter(member.nodes.values()))
+        return next((group for group in groups if root in group), {})
+
+    def _groups(self, shared: Mapping[str, Any], index: GraphIndex) -> list[dict[Node, Binding]]:
+        groups: list[dict[Node, Binding]] = []
+        for root in sorted(self._roots_near(shared)):
+            found = bind(self.pattern.root, root, index)
+            if not isinstance(found, Binding) or any(found.values[name] is not v for name, v in shared.items()):
+                continue
+            conditions = (own_conditions(found, self.shared_ok, index), unwritten_conditions(found, index))
+            if made_by(root, self.signature) or any(decide(root, each) is not None for each in conditions):
+                continue
+            for group in groups:
+                first = next(iter(group))
+                if not any(index.writes_between(first, root, v) for v in shared.values() if isinstance(v, Node)):
+                    group[root] = found
+                    break
+            else:
+                groups.append({root: found})
+        return groups
+
+    def _roots_near(self, shared: Mapping[str, Any]) -> set[Node]:
+        """The nodes that may be roots of the pattern on the `shared` values."""
+        near = {user for value in shared.values() if isinstance(value, Node) for user in value.users}
+        found = set(near)
+        for _ in range(_depth(self.pattern.root) - 1):
+            near = {user for node in near for user in node.users}
+            found |= near
+        return found
+
+    def _run(self, node: Node, members: tuple[Binding, ...], index: GraphIndex) -> tuple[Replacement | Unmet, int]:
+        last: dict[Node, tuple[Replacement | Unmet, int]] = index.cached((self, "last"), dict)
+        if node not in last:
+            written = run_rule(type(self).body, self.where, self.options, self.pattern, members, index)
+            last.clear()  # the new weights of one site are kept at a time
+            last[node] = written
+        return last[node]
+
+    # ---- copies and files: a rule is found again by its name
+
+    def __copy__(self) -> Rule:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Rule:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = type(self)
+        try:
+            found = _named(kind.__module__, kind.__qualname__, {})
+        except (ImportError, AttributeError) as error:
+            raise pickle.PicklingError(
+                f"{self.where}: it cannot be pickled, because pickle finds it by its name and "
+                f"{kind.__qualname__} leads nowhere; define it at the top level of a module"
+            ) from error
+        if getattr(type(found), "body", None) is not kind.body:
+            raise pickle.PicklingError(f"{self.where}: it cannot be pickled, because its name leads to something else")
+        return _named, (kind.__module__, kind.__qualname__, self.options)
+
+
+@overload
+def rewrite(rule: Body, /) -> Rule: ...
+
+
+@overload
+def rewrite(*, exactness: Exactness = ..., shared_ok: bool = ...) -> Callable[[Body], Rule]: ...
+
+
+def rewrite(
+    rule: Body | None = None, /, *, exactness: Exactness = Exactness.ROUNDING, shared_ok: bool = False
+) -> Rule | Callable[[Body], Rule]:
+    """Make a `Pass` of a generator function: it yields what to look for, and returns what takes its place.
+
+    >>> import torch, fxopt
+    >>> from torch import nn
+    >>> @fxopt.rewrite
+    ... def fold_scale(x, linear: nn.Linear, c: float | int):
+    ...     '''Replace `linear(x) * c` with a linear layer whose weights are c times as large.'''
+    ...     yield linear(x) * c
+    ...     fxopt.require(linear.bias is None, "the linear has a bias")
+    ...     return fxopt.with_tensors(linear, weight=linear.weight * c)(x)
+    >>> class Model(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.fc = nn.Linear(4, 4, bias=False)
+    ...     def forward(self, x):
+    ...         return 2.0 * self.fc(x)
+    >>> gm = fxopt.capture(Model(), (torch.rand(3, 4),))
+    >>> fold_scale(gm).code.strip().splitlines()[1].strip()
+    'mul = self.fc(x);  x = None'
+    >>> fold_scale(gm, reverse=True).code.strip().splitlines()[1].strip()
+    'fc = self.fc(x);  x = None'
+
+    It is an ordinary pass in all: `scan`, marks, single sites, near misses, the exact way back.
+
+    What is open in the pattern are the parameters, by their annotations:
+
+    - none: any value of the model; ``torch.Tensor``: one that is known to be a tensor;
+    - ``nn.Linear``, ``nn.Conv1d | nn.Conv2d``: a module of exactly that type, called with one value;
+    - ``float | int``, ``bool``, ``str``, ``tuple``, ``torch.dtype``: a literal of that type;
+    - ``*linears: nn.Linear``: all modules of the type that read the same; yield a list with the pattern of each,
+      ``[linear(x) for linear in linears]``, and return as many values;
+    - keyword-only, with a default: an option of the pass, to be set with `Rule.with_options`.
+
+    The pattern is plain PyTorch, and any spelling will do: ``/``, ``torch.div`` and ``.div``, ``nn.ReLU`` and
+    ``F.relu``, operands that commute either way, arguments by position or by name, ATen operators. A parameter used
+    twice is the same value twice. What lies inside the pattern may be read by nothing else (see `shared_ok`), and a
+    module not be shared or tied, because it is removed or replaced.
+
+    After the ``yield``, modules are the modules themselves and literals the numbers: ``linear.weight`` is a tensor to
+    compute with. A value still stands for what the model will compute; of what is known of it, ``x.shape``,
+    ``x.dtype``, ``x.ndim`` and ``x.device`` can be asked, and where they are not known the site is a miss. `require`
+    says what else must be so. New modules that are called in the replacement are registered where the old ones were.
+    Do not write to anything of the model: build a new module, for example with `with_tensors`.
+
+    Args:
+        exactness: how closely the replacement computes what the pattern does.
+        shared_ok: whether inner values may be read, and modules called, by something else as well; they then stay.
+
+    Raises:
+        RuleError: the function cannot be a rule; the message says what to write instead.
+    """
+    if rule is not None:
+        return _rule(rule, {}, exactness, shared_ok)
+    return lambda body: _rule(body, {}, exactness, shared_ok)
+
+
+def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_ok: bool) -> Rule:
+    if not callable(body) or not hasattr(body, "__code__"):
+        raise RuleError(f"fxopt.rewrite is for generator functions, not for {body!r}")
+    code = body.__code__
+    where = f"the rule {body.__name__} ({code.co_filename}:{code.co_firstlineno})"
+    if not inspect.isgeneratorfunction(body):
+        raise RuleError(f"{where}: it has no yield; yield the pattern, then return what takes its place")
+    values = {**_options_of(body), **options}
+    for name in values:
+        if hasattr(Rule, name):
+            raise RuleError(f"{where}: the option {name} has the name of something that every pass has; rename it")
+    pattern = read_pattern(body, values, where)
+    kind = type(
+        body.__name__,
+        (Rule,),
+        {
+            "__doc__": body.__doc__,
+            "__module__": body.__module__,
+            "__qualname__": body.__qualname__,
+            "preserves_computation": exactness is not Exactness.CHANGES,
+            "body": staticmethod(body),
+            "pattern": pattern,
+            "targets": pattern.targets,
+            "where": where,
+            "shared_ok": shared_ok,
+            "declared": exactness,
+        },
+    )
+    made: Rule = kind()
+    vars(made).update(values)
+    return made
+
+
+def _options_of(body: Body) -> dict[str, Any]:
+    parameters = inspect.signature(body).parameters.values()
+    return {p.name: copy.deepcopy(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+
+
+def _named(module: str, name: str, options: Mapping[str, Any]) -> Rule:
+    found: Rule = operator.attrgetter(name)(importlib.import_module(module))
+    return found.with_options(**options) if options else found
+
+
+def _overlap(node: Node, other: Node) -> Miss:
+    return Miss(
+        node,
+        f"it overlaps the site {other.name}, which comes first",
+        f"turn it on without {other.name}, or look again when that is rewritten",
+        actual=f"overlaps {other.name}",
+        needed="no overlap",
+    )
+
+
+def _failed(found: NoBinding) -> Conditions[Any]:
+    yield from _met(found.met)
+    yield found.unmet
+
+
+def _met(count: int) -> Conditions[None]:
+    for _ in range(count):
+        yield False
+
+
+def _depth(term: Any) -> int:
+    return max((1 + _depth(below) for below in terms_in(term)), default=0)
+
+
+def _brief(module: nn.Module) -> str:
+    return repr(module) if not module._modules else type(module).__name__

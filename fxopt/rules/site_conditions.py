@@ -1,0 +1,87 @@
+"""What must be so around a pattern in a graph before something else may take its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch.fx import Node
+
+from fxopt.core.conditions import Conditions, Unmet
+from fxopt.core.graph import info_of, inputs_of
+from fxopt.core.guards import module_conditions, unaltered_conditions
+from fxopt.core.index import GraphIndex, returns_new_memory
+from fxopt.rules.matching import Binding
+from fxopt.rules.pattern import ModuleCall
+from fxopt.rules.replacement import Replacement
+
+
+def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Conditions[None]:
+    """That what lies inside is read by nothing else, and that modules are what they seem and called by nothing else."""
+    root, *inner = member.nodes.values()
+    captured = {root, *inner}
+    for node in dict.fromkeys(inner):
+        others = [user for user in node.users if user not in captured]
+        yield (bool(others) and not shared_ok) and Unmet(
+            f"{node.name} is also read by {', '.join(user.name for user in others)}",
+            actual=f"{len(node.users)} readers",
+            needed="no other reader",
+        )
+    for step, node in member.nodes.items():
+        if isinstance(step, ModuleCall):
+            module = index.module_of(node)
+            assert module is not None, f"{node} was matched as a call of a module"
+            if shared_ok:
+                yield from unaltered_conditions(module, str(node.target), step.module.types)
+            else:
+                yield from module_conditions(node, step.module.types, index)
+
+
+def unwritten_conditions(member: Binding, index: GraphIndex) -> Conditions[None]:
+    """That no memory changes in place between the first and the last step: all steps could be done at the last."""
+    root, *inner = member.nodes.values()
+    for node in inner:
+        for tensor in [node, *inputs_of(node)]:
+            writer = index.writes_between(node, root, tensor)
+            yield writer is not None and _written(writer, tensor, f"between {node.name} and {root.name}")
+
+
+def same_result_conditions(replacement: Replacement, roots: Sequence[Node], index: GraphIndex) -> Conditions[None]:
+    """That what takes the place of `roots` looks and lies like them, as far as is known and anyone can tell."""
+    end = index.gm.graph.output_node()
+    for output, root in zip(replacement.outputs, roots):
+        stand_in = replacement.bound.get(output)
+        before, after = info_of(root), info_of(stand_in) if stand_in is not None else None
+        yield (before is not None and after is not None and before != after) and Unmet(
+            f"{stand_in} is {after}, but {root.name} is {before}", actual=str(after), needed=str(before)
+        )
+        sources = _sources(output, replacement, index)
+        if index.is_fresh(root) and not sources:
+            continue
+        when = f"later, and {root.name} might share its memory or not"
+        for tensor in (root, *sources):
+            writer = index.writes_between(root, end, tensor)
+            yield writer is not None and _written(writer, tensor, when)
+
+
+def _written(writer: Node, tensor: Node, when: str) -> Unmet:
+    return Unmet(
+        f"{writer.name} may change {tensor.name} in place {when}",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
+    )
+
+
+def _sources(output: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:
+    """The nodes of the graph whose memory the new `output` may share."""
+    found: dict[Node, None] = {}
+    todo = [output]
+    while todo:
+        node = todo.pop()
+        if node in replacement.bound:
+            found[replacement.bound[node]] = None
+        elif node.op == "call_module":
+            if not returns_new_memory(replacement.modules.get(str(node.target)) or index.module_at(str(node.target))):
+                todo += node.all_input_nodes
+        elif not index.is_fresh(node):
+            todo += node.all_input_nodes
+    return list(found)

@@ -1,0 +1,406 @@
+"""One operation, many spellings: what a node computes, however its call is written.
+
+torch makes ``torch.mul``, ``Tensor.mul`` and ``torch.ops.aten.mul`` from one entry of one list, so those three are
+equal for every operator, and the schema of the ATen operator names their arguments. The tables here hold what is equal
+beyond that: Python's operators, the Python functions of `torch.nn.functional`, modules without state, and second names.
+
+In-place spellings (``add_``, ``nn.ReLU(inplace=True)``, ``out=``) are operations of their own or none at all.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core.graph import is_tensor
+from fxopt.core.guards import unaltered_conditions
+
+_OPERATORS: dict[Any, str] = {
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.truediv: "div",
+    operator.floordiv: "floor_divide",
+    operator.mod: "remainder",
+    operator.pow: "pow",
+    operator.matmul: "matmul",
+    operator.neg: "neg",
+    operator.abs: "abs",
+    operator.invert: "bitwise_not",
+    operator.and_: "bitwise_and",
+    operator.or_: "bitwise_or",
+    operator.xor: "bitwise_xor",
+    operator.eq: "eq",
+    operator.ne: "ne",
+    operator.lt: "lt",
+    operator.le: "le",
+    operator.gt: "gt",
+    operator.ge: "ge",
+}
+
+_SECOND_NAMES = {
+    "true_divide": "div",
+    "divide": "div",
+    "multiply": "mul",
+    "subtract": "sub",
+    "negative": "neg",
+    "absolute": "abs",
+    "swapaxes": "transpose",
+    "swapdims": "transpose",
+    "clip": "clamp",
+    "concat": "cat",
+    "concatenate": "cat",
+    "split_with_sizes": "split",
+    "reshape": "view",  # the same numbers wherever there is a view
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor",
+}
+
+_FUNCTIONS: dict[Any, str] = {
+    F.relu: "relu",
+    F.relu6: "relu6",
+    F.silu: "silu",
+    F.mish: "mish",
+    F.elu: "elu",
+    F.selu: "selu",
+    F.celu: "celu",
+    F.leaky_relu: "leaky_relu",
+    F.hardtanh: "hardtanh",
+    F.hardswish: "hardswish",
+    F.hardsigmoid: "hardsigmoid",
+    F.sigmoid: "sigmoid",
+    F.tanh: "tanh",
+    F.softmax: "softmax",
+    F.log_softmax: "log_softmax",
+    F.dropout: "dropout",
+    F.layer_norm: "layer_norm",
+    F.group_norm: "group_norm",
+    torch.split: "split",
+}
+"""Written in Python, so their signatures are Python's."""
+
+_MODULES: dict[type[nn.Module], tuple[str, tuple[str, ...]]] = {
+    nn.ReLU: ("relu", ()),
+    nn.ReLU6: ("relu6", ()),
+    nn.GELU: ("gelu", ("approximate",)),
+    nn.SiLU: ("silu", ()),
+    nn.Mish: ("mish", ()),
+    nn.ELU: ("elu", ("alpha",)),
+    nn.SELU: ("selu", ()),
+    nn.CELU: ("celu", ("alpha",)),
+    nn.LeakyReLU: ("leaky_relu", ("negative_slope",)),
+    nn.Hardtanh: ("hardtanh", ("min_val", "max_val")),
+    nn.Hardswish: ("hardswish", ()),
+    nn.Hardsigmoid: ("hardsigmoid", ()),
+    nn.Softplus: ("softplus", ("beta", "threshold")),
+    nn.Sigmoid: ("sigmoid", ()),
+    nn.Tanh: ("tanh", ()),
+    nn.Softmax: ("softmax", ("dim",)),
+    nn.LogSoftmax: ("log_softmax", ("dim",)),
+    nn.Dropout: ("dropout", ("p", "training")),
+    nn.Flatten: ("flatten", ("start_dim", "end_dim")),
+}
+"""Modules without parameters, with the attributes that are arguments of the operation."""
+
+_ARGUMENTS = {
+    "self": "input",
+    "axis": "dim",
+    "axis0": "dim0",
+    "axis1": "dim1",
+    "keepdims": "keepdim",
+    "training": "train",
+    "shape": "size",
+    "tensor": "input",
+    "split_size_or_sections": "split_size",
+    "split_sizes": "split_size",
+}
+"""Second names of arguments."""
+
+_COMMUTATIVE = {
+    **dict.fromkeys(
+        ("add", "mul", "eq", "ne", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"), ("input", "other")
+    ),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), ("input", "other")),
+    "transpose": ("dim0", "dim1"),
+}
+
+_UNSEEN = {"_stacklevel", "inplace", "cudnn_enable"}
+"""Arguments that do not say what is computed; ``inplace=True`` is dealt with on its own."""
+
+DIMENSIONS = {"dim", "dim0", "dim1", "start_dim", "end_dim"}
+"""Arguments that count from the end where they are negative."""
+
+Kind = Callable[[Node], bool | None]
+
+
+@dataclass(frozen=True, eq=False)  # equality would compare nodes
+class Spelling:
+    """What a node computes: an operation, and its arguments by name."""
+
+    operation: Any
+    """The name of the operator in ATen, or what the node calls where torch has no such operator."""
+    arguments: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    needs_tensor: bool = False
+    """Whether the call is one of Python's operators, which compute with sizes and numbers too."""
+
+    @property
+    def name(self) -> str:
+        return self.operation if isinstance(self.operation, str) else getattr(self.operation, "__name__", "call")
+
+    @property
+    def commutative(self) -> tuple[str, str] | None:
+        """The two arguments that may change places."""
+        pair = _COMMUTATIVE.get(self.operation) if isinstance(self.operation, str) else None
+        if pair is None or not set(pair) <= self.arguments.keys():
+            return None
+        rest = {key: value for key, value in self.arguments.items() if key not in (*pair, "input")}
+        return pair if all(same_literal(value, self.defaults.get(key)) for key, value in rest.items()) else None
+
+
+def spelled(node: Node, module: nn.Module | None = None, kind: Kind | None = None) -> Spelling | None:
+    """What `node` computes; None where it calls nothing, or a module that has a state or is not what it seems.
+
+    Args:
+        module: that `node` calls, if it calls one.
+        kind: tells of a node whether it gives a tensor: True, False, or None where that is not known.
+    """
+    kind = kind or _tensor_or_unknown
+    if node.op == "call_module":
+        return None if module is None else _of_module(node, module)
+    if node.op not in ("call_function", "call_method"):
+        return None
+    target, args, kwargs = node.target, node.args, node.kwargs
+    if target in _OPERATORS:
+        name, values = _OPERATORS[target], dict(zip(("input", "other"), args))
+        values = {"exponent" if name == "pow" and key == "other" else key: value for key, value in values.items()}
+        return Spelling(name, values, _defaults_of(name), needs_tensor=True)
+    if node.op == "call_function" and target in _FUNCTIONS:
+        return _of_python_function(target, args, kwargs) or _as_it_is(node)
+    if node.op == "call_method" and target == "split":
+        return _of_python_function(torch.split, args, kwargs) or _as_it_is(node)
+    family = _family(node.op, target)
+    return (_of_operator(family, args, kwargs, kind) if family else None) or _as_it_is(node)
+
+
+@functools.cache
+def targets_of(operation: Any) -> tuple[Any, ...]:
+    """Everything that a node may call to compute `operation`: functions, method names, module types."""
+    if not isinstance(operation, str):
+        return (operation,)
+    if operation.startswith("."):
+        return (operation[1:],)
+    names = [operation, *(second for second, first in _SECOND_NAMES.items() if first == operation)]
+    found: dict[Any, None] = {}
+    for name in names:
+        for home in (torch, torch._C._nn):
+            if _is_builtin(getattr(home, name, None)):
+                found[getattr(home, name)] = None
+        if _is_builtin_method(name) or name == "split":
+            found[name] = None
+        packet = getattr(torch.ops.aten, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            found[getattr(packet, overload)] = None
+    for table in (_OPERATORS, _FUNCTIONS, {kind: name for kind, (name, _) in _MODULES.items()}):
+        found.update(dict.fromkeys(target for target, name in table.items() if name == operation))
+    if operation == "sub":
+        found[torch.rsub] = None
+        found.update(dict.fromkeys((torch.ops.aten.rsub.Tensor, torch.ops.aten.rsub.Scalar)))
+    return tuple(found)
+
+
+def same_literal(a: Any, b: Any) -> bool:
+    """Whether two arguments without nodes are the same: 1 is not 1.0 nor True, 0.0 is not -0.0, NaN is NaN."""
+    a, b = _plain(a), _plain(b)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same_literal, a, b))
+    return type(a) is type(b) and (a is b or repr(a) == repr(b))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, slice):
+        return ("slice", value.start, value.stop, value.step)
+    return tuple(value) if isinstance(value, list | tuple) else value
+
+
+def _of_module(node: Node, module: nn.Module) -> Spelling | None:
+    if type(module) not in _MODULES or getattr(module, "inplace", False) or len(node.all_input_nodes) != 1:
+        return None
+    if any(unaltered_conditions(module, str(node.target), type(module))):
+        return None
+    name, attributes = _MODULES[type(module)]
+    values = {_ARGUMENTS.get(attribute, attribute): getattr(module, attribute) for attribute in attributes}
+    if name in ("softmax", "log_softmax") and values["dim"] is None:
+        return None
+    return Spelling(name, {"input": node.all_input_nodes[0], **values}, _defaults_of(name))
+
+
+def _of_python_function(function: Any, args: Any, kwargs: Any) -> Spelling | None:
+    try:
+        bound = _signature(function).bind(*args, **kwargs)
+    except TypeError:  # a call that would fail is no call of it
+        return None
+    bound.apply_defaults()
+    name, given = _FUNCTIONS[function], bound.arguments
+    if given.get("inplace") or ("dim" in given and given["dim"] is None):
+        return None  # a dimension that is guessed from the shape
+    values = {_ARGUMENTS.get(key, key): value for key, value in given.items() if key not in _UNSEEN}
+    return Spelling(name, values, _defaults_of(name))
+
+
+def _of_operator(family: str, args: Any, kwargs: Any, kind: Kind) -> Spelling | None:
+    name = _SECOND_NAMES.get(family, family)
+    given = {_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
+    for strict in (True, False):  # a number is taken for a tensor only where no overload wants a number
+        for overload in _overloads(family):
+            values = overload.bind(args, given, kind, strict)
+            if values is None:
+                continue
+            if family == "rsub":
+                values["input"], values["other"], name = values["other"], values["input"], "sub"
+                if values.get("alpha", 1) != 1:
+                    return None
+            label = "view.dtype" if overload.label == "view.dtype" else name
+            return Spelling(label, values, overload.defaults)
+    return None
+
+
+def _as_it_is(node: Node) -> Spelling | None:
+    """A call of something that torch's operators do not know: equal only to the same call."""
+    if node.op == "call_method":
+        return Spelling(f".{node.target}", _numbered(node.args, node.kwargs), {})
+    if isinstance(node.target, types.FunctionType):
+        try:
+            bound = _signature(node.target).bind(*node.args, **node.kwargs)
+        except (TypeError, ValueError):  # a signature that Python does not know
+            return Spelling(node.target, _numbered(node.args, node.kwargs), {})
+        bound.apply_defaults()
+        return Spelling(node.target, dict(bound.arguments), {})
+    return Spelling(node.target, _numbered(node.args, node.kwargs), {})
+
+
+def _numbered(args: Any, kwargs: Any) -> dict[str, Any]:
+    return {**{f"argument {i}": value for i, value in enumerate(args)}, **kwargs}
+
+
+@functools.cache
+def _signature(function: Any) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def _is_builtin(function: Any) -> bool:
+    return isinstance(function, types.BuiltinFunctionType)
+
+
+def _is_builtin_method(name: str) -> bool:
+    """Whether the method is torch's own and not one that Python code has put in its place."""
+    builtin = getattr(torch._C.TensorBase, name, None)
+    return builtin is not None and getattr(torch.Tensor, name) is builtin
+
+
+@functools.cache
+def _family(op: str, target: Any) -> str | None:
+    """The name in ATen's list of what is called; None for what is not from there."""
+    if isinstance(target, torch._ops.OpOverload):
+        return target.overloadpacket.__name__ if target.namespace == "aten" else None
+    if op == "call_method":
+        name = str(target)
+        if not _is_builtin_method(name):
+            return None
+    else:
+        name = getattr(target, "__name__", "")
+        if target not in (getattr(torch, name, None), getattr(torch._C._nn, name, None)) or not _is_builtin(target):
+            return None
+    return name if hasattr(torch.ops.aten, name) else None
+
+
+@dataclass(frozen=True)
+class _Overload:
+    label: str
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    keyword_only: tuple[bool, ...]
+    defaults: Mapping[str, Any]
+
+    def bind(self, args: Any, kwargs: Mapping[str, Any], kind: Kind, strict: bool) -> dict[str, Any] | None:
+        """The arguments by name, defaults filled in; None where the call is not one of this overload."""
+        by_position = [name for name, only in zip(self.names, self.keyword_only) if not only]
+        if len(by_position) > 1 and self.kinds[1] == "List[int]" and len(args) > len(by_position) - 1:
+            rest = args[1:]
+            if rest and not isinstance(rest[0], list | tuple):  # x.view(2, 3) is x.view((2, 3))
+                args = (args[0], tuple(rest))
+        if len(args) > len(by_position):
+            return None
+        values = dict(zip(by_position, args))
+        if values.keys() & kwargs.keys() or kwargs.keys() - set(self.names):
+            return None
+        values.update(kwargs)
+        for name, type_ in zip(self.names, self.kinds):
+            if name not in values and name not in self.defaults:
+                return None
+            if name in values and not _fits(type_, values[name], kind, strict):
+                return None
+        listed = {name for name, type_ in zip(self.names, self.kinds) if "List[int]" in type_}
+        values = {k: (v,) if k in listed and isinstance(v, int) else v for k, v in values.items()}
+        return {k: v for k, v in {**self.defaults, **values}.items() if k not in _UNSEEN}
+
+
+@functools.cache
+def _overloads(family: str) -> tuple[_Overload, ...]:
+    packet = getattr(torch.ops.aten, family, None)
+    found = []
+    for name in packet.overloads() if packet is not None else ():
+        overload = getattr(packet, name)
+        arguments = overload._schema.arguments
+        kinds = tuple(str(argument.type) for argument in arguments)
+        if any(argument.is_out for argument in arguments) or not any("Tensor" in kind for kind in kinds):
+            continue  # writes into a given tensor, or is TorchScript's own for numbers and text
+        names = tuple(_ARGUMENTS.get(argument.name, argument.name) for argument in arguments)
+        defaults = {
+            name: argument.default_value
+            for name, argument in zip(names, arguments)
+            if argument.has_default_value() or str(argument.type) == "Optional[str]"
+        }
+        label = str(overload).removeprefix("aten.")
+        found.append(_Overload(label, names, kinds, tuple(a.kwarg_only for a in arguments), defaults))
+    return tuple(found)
+
+
+@functools.cache
+def _defaults_of(operation: str) -> Mapping[str, Any]:
+    defaults: dict[str, Any] = {}
+    for overload in _overloads(operation):
+        defaults.update(overload.defaults)
+    return defaults
+
+
+def _fits(type_: str, value: Any, kind: Kind, strict: bool) -> bool:
+    """Whether `value` may be an argument of a schema type. Of a node it is known at most whether it is a tensor."""
+    if isinstance(value, Node):
+        is_one = kind(value)
+        return is_one is not False if "Tensor" in type_ and "List" not in type_ else is_one is not True
+    if value is None:
+        return "Optional" in type_
+    if isinstance(value, list | tuple):
+        return "List" in type_
+    if isinstance(value, bool):
+        return "bool" in type_ or "number" in type_ or ("Tensor" in type_ and not strict)
+    if isinstance(value, int | float | complex):
+        plain = "number" in type_ or "float" in type_ or ("int" in type_ and isinstance(value, int))
+        return plain or ("Tensor" in type_ and "List" not in type_ and not strict)
+    return "str" in type_ if isinstance(value, str) else "int" in type_ or "Device" in type_
+
+
+def _tensor_or_unknown(node: Node) -> bool | None:
+    return True if is_tensor(node) else None
