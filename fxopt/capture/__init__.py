@@ -3,10 +3,11 @@
 from fxopt.capture.checks import InputError, InputSizeError, install_checks
 from fxopt.capture.examples import example_inputs, trace
 from fxopt.capture.ladder import capture
-from fxopt.capture.report import BakedValue, CaptureError, CaptureReport, FailedRung, FixedSize
+from fxopt.capture.report import BakedValue, CaptureCancelledError, CaptureError, CaptureReport, FailedRung, FixedSize
 
 __all__ = [
     "BakedValue",
+    "CaptureCancelledError",
     "CaptureError",
     "CaptureReport",
     "FailedRung",

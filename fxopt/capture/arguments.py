@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,9 +14,11 @@ from torch import nn
 from torch.fx import Graph, Node
 
 from fxopt.capture.inputs import Argument, Inputs
+from fxopt.capture.lines import at, calling_line
+from fxopt.capture.report import RecordingError
 from fxopt.capture.size_nodes import SizeNodes
 from fxopt.capture.sources import Sources
-from fxopt.capture.structure import SIZE_TYPES, assemble, dismantle, tensors_of
+from fxopt.capture.structure import SIZE_TYPES, assemble, dismantle, is_torch_result, tensors_of
 
 _CONSTANTS = (type(None), bool, int, float, str, complex, torch.dtype, torch.layout, torch.memory_format)
 _DEFAULTS = (type(None), bool, int, float, str)
@@ -25,21 +27,28 @@ _DEFAULTS = (type(None), bool, int, float, str)
 class Arguments:
     """Writes values for one graph, and binds the model's inputs to placeholders."""
 
-    def __init__(self, graph: Graph, model: nn.Module, sources: Sources, stamp: Callable[[Node], None]) -> None:
-        self.graph, self.model, self.sources, self.stamp = graph, model, sources, stamp
+    def __init__(
+        self,
+        graph: Graph,
+        model: nn.Module,
+        sources: Sources,
+        stamp: Callable[[Node], None],
+        value: Callable[[Node, Any], None],
+    ) -> None:
+        self.graph, self.model, self.sources, self.stamp, self.value = graph, model, sources, stamp, value
         self.sizes = SizeNodes(graph, sources.sizes, stamp)
         self._attributes: dict[str, Node] = {}
         self._device: tuple[torch.device, Node] | None = None
         self._device_node: Node | None = None
 
     # ------------------------------------------------------------ inputs
-    def bind(self, inputs: Inputs, value: Callable[[Node, Any], None]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def bind(self, inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Make the placeholders; return the call with traced tensors in the place of the example's."""
         tensors = [self.sources.input_tensor(each) for each in inputs.tensors]
         nodes = make_placeholders(self.graph, inputs)
         self.sizes.last_input = next(reversed(self.graph.nodes), None)
         for node, tensor in zip(nodes, tensors):
-            value(node, tensor)
+            self.value(node, tensor)
             self.sources.track(tensor, node)
         if tensors:
             self._device = tensors[0].device, nodes[0]
@@ -54,7 +63,9 @@ class Arguments:
         if isinstance(value, (tuple, list)):
             parts = [self.of(part) for part in value]
             if hasattr(value, "_fields"):
-                return type(value)(*parts)
+                # a subclass of a named tuple (PackedSequence) looks at what it is made of
+                plain = tuple in type(value).__bases__
+                return type(value)(*parts) if plain else self._create("call_function", type(value), tuple(parts))
             return tuple(parts) if isinstance(value, tuple) else parts
         if isinstance(value, dict):
             return {key: self.of(part) for key, part in value.items()}
@@ -82,8 +93,9 @@ class Arguments:
             return node
         target = self.sources.target_of_tensor(tensor)
         if target not in self._attributes:
-            self._attributes[target] = self._create("get_attr", target)
-            self.sources.track(tensor, self._attributes[target])
+            node = self._attributes[target] = self._create("get_attr", target)
+            self.value(node, tensor)
+            self.sources.track(tensor, node)
         return self._attributes[target]
 
     def _on_device(self, device: torch.device) -> Any:
@@ -110,6 +122,8 @@ class Arguments:
             return kind(self.output(part) for part in value)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             return self._create("call_function", kind, tuple(self.output(part) for part in value))
+        if is_torch_result(value):
+            return self._create("call_function", kind, ([self.output(part) for part in value],))
         if isinstance(value, dict) and (kind in (dict, collections.OrderedDict) or dataclasses.is_dataclass(kind)):
             items = {key: self.output(part) for key, part in value.items()}
             if kind is dict:
@@ -126,6 +140,11 @@ class Arguments:
 
     def _object(self, value: Any) -> Node:
         """An object of another class: made of its tensors anew, or, without any, kept as it is."""
+        if isinstance(value, Iterator):
+            line = calling_line()
+            what = "forward returns" if line is None else f"{at(line)} passes on"
+            message = f"{what} a {type(value).__name__}, which can be read once only"
+            raise RecordingError(message, line, "make it a list")
         skeleton, parts = dismantle(value)
         if not parts:
             return self._create("get_attr", self.sources.add("_object", value))

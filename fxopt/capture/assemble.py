@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
@@ -76,7 +77,7 @@ def at_path(model: nn.Module, path: str) -> Any:
 
 
 def adopt(gm: GraphModule, model: nn.Module) -> None:
-    """Give `gm` and its containers what the model says of itself: mode, persistence of buffers, config."""
+    """Give `gm` and its containers what the model says of itself: mode, persistence of buffers, config and device."""
     models = dict(model.named_modules())
     shared = set(map(id, model.modules()))
     for path, module in gm.named_modules():
@@ -88,10 +89,12 @@ def adopt(gm: GraphModule, model: nn.Module) -> None:
         temporary = set() if counterpart is None else counterpart._non_persistent_buffers_set
         # what is no buffer in the model must not become part of the state dict
         module._non_persistent_buffers_set = {name for name in module._buffers if name in temporary or name not in kept}
-    config = getattr(model, "config", None)
-    if config is not None:
-        gm.config = config
-        gm.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = {"config": config}
+    told = {name: getattr(model, name, None) for name in ("config", "device")}
+    told = {name: value for name, value in told.items() if name == "config" or isinstance(value, torch.device)}
+    if told["config"] is not None:
+        for name, value in told.items():
+            setattr(gm, name, value)
+        gm.meta[_USER_PRESERVED_ATTRIBUTES_KEY] = told
 
 
 def remove_unused(graph: Graph, effects: set[Node]) -> None:

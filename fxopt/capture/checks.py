@@ -17,7 +17,7 @@ import torch
 from torch.fx import GraphModule, Proxy
 
 from fxopt.capture.lines import briefly
-from fxopt.capture.structure import tensors_of
+from fxopt.capture.structure import dismantle, first_difference, tensors_of
 from fxopt.core.errors import FxoptError
 from fxopt.core.graph import SourceLine
 
@@ -141,7 +141,27 @@ class ValueCheck:
             )
 
 
-Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck
+@dataclass(frozen=True, eq=False)
+class ObjectCheck:
+    """An object with tensors inside (a cache) has the example's class, and its other attributes.
+
+    A model reads them as it runs: a cache with a sliding window counts its tokens in an int.
+    """
+
+    path: InputPath
+    skeleton: Any
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if isinstance(value, Proxy):
+            return
+        different = first_difference(self.skeleton, dismantle(value)[0], str(self.path))
+        if different is not None:
+            place, captured, here = different
+            raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
+
+
+Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -17,96 +17,201 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from fxopt.capture.structure import is_plain_object
+
 ONE_AT_A_TIME = threading.RLock()
 """A recording patches `nn.Module.__call__` for its thread; two at once would take each other's patch for it."""
+
+REPLAY_SEED = 0
+"""Where random numbers start when graph and model are compared.
+
+A recording starts elsewhere, so that the comparison finds what it drew outside of torch and made a constant.
+"""
 
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 @dataclass(eq=False)
 class Before:
-    """A model as it was: its buffers, and at the end the attributes that its run assigned to."""
+    """A model as it was: its buffers; and at the end what its run left behind elsewhere.
+
+    ``assigned`` are the attributes of modules that it assigned to, ``drawn`` the generators of random
+    numbers that it drew from besides torch's.
+    """
 
     buffers: list[torch.Tensor]
     assigned: list[str] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
 
 
 @contextlib.contextmanager
-def preserved(model: nn.Module) -> Iterator[Before]:
-    """Bring back buffers, attributes and tables of all modules, and the global modes and generators."""
+def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
+    """Bring back buffers, attributes and tables of all modules, and the global modes and generators.
+
+    With a `seed`, all generators start from it.
+    """
     before = Before([buffer for buffer in model.buffers() if buffer.device.type != "meta"])
-    values = [(buffer.detach().clone(), buffer._version) for buffer in before.buffers]
-    attributes = [(module, _snapshot(module)) for module in model.modules()]
-    with _preserved_globals():
+    values = [
+        (buffer.detach().clone().requires_grad_(buffer.requires_grad), buffer._version) for buffer in before.buffers
+    ]
+    modules = [_ModuleState(module) for module in model.modules()]
+    contents = _contents_of(model)
+    with _preserved_modes(), _preserved_generators(seed, before.drawn):
         try:
             yield before
         finally:
-            for module, snapshot in attributes:
-                before.assigned += [f"{type(module).__name__}.{name}" for name in _restore(module, snapshot)]
+            for state in modules:
+                before.assigned += [f"{state.kind.__name__}.{name}" for name in state.bring_back()]
+            for container, content in contents:
+                _refill(container, content)
             with torch.no_grad():
                 for buffer, (value, version) in zip(before.buffers, values):
                     if buffer._version != version or not torch.equal(buffer, value):
                         buffer.copy_(value)
+                    if buffer.requires_grad != value.requires_grad:
+                        buffer.detach_()  # what was written into it needs a gradient
 
 
 @contextlib.contextmanager
-def _preserved_globals() -> Iterator[None]:
-    grad, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
-    python, torch_state = random.getstate(), torch.random.get_rng_state()
-    numpy = sys.modules.get("numpy")
-    numpy_state = numpy.random.get_state() if numpy is not None else None
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+def _preserved_modes() -> Iterator[None]:
+    grad, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), _default_device()
+    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in _AUTOCAST_DEVICES]
+    nesting = _autocast_nesting()
     try:
         yield
     finally:
         torch.set_grad_enabled(grad)
         if torch.get_default_dtype() != dtype:
             torch.set_default_dtype(dtype)
-        random.setstate(python)
+        if _default_device() != device:
+            torch.set_default_device(device)
+        # a graph that raises within an autocast region does not leave it
+        for kind, enabled, fast in autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, fast)
+        while _autocast_nesting() > nesting:
+            torch.autocast_decrement_nesting()
+
+
+_AUTOCAST_DEVICES = ("cpu", "cuda")
+
+
+def _default_device() -> torch.device | None:
+    context = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+    return context.device if context is not None else None
+
+
+def _autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()
+
+
+@contextlib.contextmanager
+def _preserved_generators(seed: int | None, drawn: list[str]) -> Iterator[None]:
+    torch_state = torch.random.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    before = _states_outside_torch()
+    if seed is not None:
+        torch.manual_seed(seed)
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed)
+    start = _states_outside_torch()
+    try:
+        yield
+    finally:
+        now = _states_outside_torch()
+        drawn += [name for name, (state, _) in start.items() if state != now[name][0]]
+        for _, bring_back in before.values():
+            bring_back()
         torch.random.set_rng_state(torch_state)
-        if numpy is not None:
-            numpy.random.set_state(numpy_state)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
 
 
-_Snapshot = tuple[dict[str, Any], list[tuple[Any, Any]]]
+def _states_outside_torch() -> dict[str, tuple[Any, Callable[[], None]]]:
+    """The state of each generator as a value, and what brings it back."""
+    python = random.getstate()
+    states: dict[str, tuple[Any, Callable[[], None]]] = {"random": (python, lambda: random.setstate(python))}
+    if "numpy" in sys.modules:
+        generator: Any = sys.modules["numpy"].random
+        state = generator.get_state()
+        states["numpy.random"] = ((state[1].tobytes(), state[2]), lambda: generator.set_state(state))
+    return states
 
 
-def _snapshot(module: nn.Module) -> _Snapshot:
-    """The attributes of a module, and the contents of the containers among them."""
-    containers: list[tuple[Any, Any]] = []
+class _ModuleState:
+    """The class, attributes, parameters and buffers of a module."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module, self.kind = module, type(module)
+        self.attributes = dict(module.__dict__)
+        self.tensors = {**module._parameters, **module._buffers}
+
+    def bring_back(self) -> list[str]:
+        """Bring it back, but for what its containers hold; the names of what was assigned to."""
+        module, attributes = self.module, self.attributes
+        if type(module) is not self.kind:
+            module.__class__ = self.kind  # a lazy layer becomes another when it first runs
+        added = [name for name in module.__dict__ if name not in attributes]
+        changed = [name for name, value in attributes.items() if module.__dict__.get(name, added) is not value]
+        for name in added:
+            del module.__dict__[name]
+        for name in changed:
+            module.__dict__[name] = attributes[name]
+        tensors = {**module._parameters, **module._buffers}
+        return [*added, *changed, *(name for name, value in self.tensors.items() if tensors.get(name) is not value)]
+
+
+_CONTAINERS = (list, dict, collections.OrderedDict, set)
+_PLAIN = {type(None), bool, int, float, str, torch.Tensor, nn.Parameter, torch.dtype}
+"""What holds nothing: the most of what there is to look at."""
+
+
+def _contents_of(model: nn.Module) -> list[tuple[Any, Any]]:
+    """The containers, objects and generators that a run of `model` could write to, and what they hold."""
+    found: dict[int, tuple[Any, Any]] = {}
 
     def note(value: Any, depth: int) -> None:
-        if type(value) not in (list, dict, collections.OrderedDict, set) or depth > 3:
+        kind = type(value)
+        if kind in _PLAIN or depth > 3 or id(value) in found:
             return
-        containers.append((value, value.copy()))
-        for part in value.values() if isinstance(value, dict) else value:
-            note(part, depth + 1)
+        if kind in _CONTAINERS:
+            found[id(value)] = value, value.copy() if value else None
+            for part in value.values() if isinstance(value, dict) else value:
+                note(part, depth + 1)
+        elif kind is torch.Generator:
+            found[id(value)] = value, value.get_state()
+        elif is_plain_object(value):
+            note(value.__dict__, depth + 1)
 
-    for name, value in module.__dict__.items():
-        note(value, 3 if name in _MODULE_TABLES else 0)
-    return dict(module.__dict__), containers
+    for module in model.modules():
+        for name, value in module.__dict__.items():
+            note(value, 3 if name in _MODULE_TABLES else 0)
+    for value in _values_in_code(model):
+        if type(value) in _CONTAINERS:
+            note(value, 2)
+    return list(found.values())
 
 
-def _restore(module: nn.Module, snapshot: _Snapshot) -> list[str]:
-    """Bring back what the snapshot has; the names of attributes and buffers that were assigned to."""
-    attributes, containers = snapshot
-    added = [name for name in module.__dict__ if name not in attributes]
-    changed = [name for name, value in attributes.items() if module.__dict__.get(name, added) is not value]
-    for name in added:
-        del module.__dict__[name]
-    for name in changed:
-        module.__dict__[name] = attributes[name]
-    for container, contents in containers:
-        if container is module._buffers or container is module._parameters:
-            changed += [name for name, value in contents.items() if container.get(name) is not value]
-        _refill(container, contents)
-    return added + changed
+def _values_in_code(model: nn.Module) -> Iterator[Any]:
+    """What the classes of `model` and the files that define them hold: caches, say."""
+    kinds = {base for module in model.modules() for base in type(module).__mro__}
+    kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] not in ("torch", "builtins")}
+    for kind in kinds:
+        yield from list(vars(kind).values())
+    for name in {kind.__module__ for kind in kinds}:
+        yield from list(vars(sys.modules[name]).values()) if name in sys.modules else ()
 
 
 def _refill(container: Any, contents: Any) -> None:
-    if isinstance(container, dict):
+    """Bring back what `container` held; None is for nothing."""
+    if contents is None:
+        if container:
+            container.clear()
+    elif type(container) is torch.Generator:
+        container.set_state(contents)
+    elif isinstance(container, dict):
         if not _same_items(container, contents):
             container.clear()
             container.update(contents)
@@ -129,8 +234,9 @@ def forget_fake_tensors() -> None:
 
     Left there, it would break the next ordinary run of the model.
     """
-    for cache in gc.get_objects():
-        if type(cache) is functools._lru_cache_wrapper and cache.cache_info().currsize:
+    kind = functools._lru_cache_wrapper
+    for cache in gc.get_referrers(kind):  # an instance refers to its class; all objects would take three times as long
+        if type(cache) is kind and cache.cache_info().currsize:
             if (cache.__module__ or "").partition(".")[0] in ("torch", "sympy"):
                 continue
             if _holds_fake_tensor(cache, 4):
@@ -144,86 +250,3 @@ def _holds_fake_tensor(holder: Any, depth: int) -> bool:
         if depth and isinstance(part, (dict, list, tuple)) and _holds_fake_tensor(part, depth - 1):
             return True
     return False
-
-
-class _InThread:
-    """True in the thread that made it, false in all others; takes the place of a bool."""
-
-    def __init__(self) -> None:
-        self.thread = threading.get_ident()
-
-    def __bool__(self) -> bool:
-        return threading.get_ident() == self.thread
-
-    def __or__(self, other: Any) -> Any:
-        return bool(self) | other
-
-    def __and__(self, other: Any) -> Any:
-        return bool(self) & other
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self) == other
-
-    __ror__, __rand__ = __or__, __and__
-    __hash__ = None  # type: ignore[assignment]
-
-
-@contextlib.contextmanager
-def exporting() -> Iterator[None]:
-    """Make ``torch.compiler.is_exporting()`` true in this thread.
-
-    Models then keep to what does not depend on data: transformers always builds its masks.
-    """
-    compiler: Any = torch.compiler
-    flags = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = _InThread()
-    try:
-        yield
-    finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = flags
-
-
-MODULE_CALL = nn.Module.__call__
-
-
-@contextlib.contextmanager
-def module_calls(call: Callable[..., Any]) -> Iterator[None]:
-    """Send the module calls of this thread through ``call(module, args, kwargs)``."""
-    thread = threading.get_ident()
-    kept = nn.Module.__call__
-
-    def patched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if threading.get_ident() != thread:
-            return kept(module, *args, **kwargs)
-        return call(module, args, kwargs)
-
-    nn.Module.__call__ = patched  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        nn.Module.__call__ = kept  # type: ignore[method-assign]
-
-
-@contextlib.contextmanager
-def autocast_regions(enter: Callable[[Any], None], leave: Callable[[Any], None]) -> Iterator[None]:
-    """Tell of the autocast regions that this thread enters and leaves: function modes do not see them."""
-    thread = threading.get_ident()
-    kind: Any = torch.autocast
-    kept_enter, kept_exit = kind.__enter__, kind.__exit__
-
-    def entering(region: Any) -> Any:
-        result = kept_enter(region)
-        if threading.get_ident() == thread:
-            enter(region)
-        return result
-
-    def leaving(region: Any, *error: Any) -> Any:
-        if threading.get_ident() == thread:
-            leave(region)
-        return kept_exit(region, *error)
-
-    kind.__enter__, kind.__exit__ = entering, leaving
-    try:
-        yield
-    finally:
-        kind.__enter__, kind.__exit__ = kept_enter, kept_exit

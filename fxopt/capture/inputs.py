@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt.capture.checks import Check, InputError, InputPath, LengthCheck, Step, TensorCheck, ValueCheck
-from fxopt.capture.structure import assemble, dismantle, tensors_of
+from fxopt.capture.checks import Check, InputError, InputPath, LengthCheck, ObjectCheck, Step, TensorCheck, ValueCheck
+from fxopt.capture.structure import assemble, dismantle
 
 _LITERALS = (type(None), bool, int, float, str)
 
@@ -134,7 +134,10 @@ def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:
         for key, part in _items(value):
             yield from _structure_checks(InputPath(path.argument, (*path.steps, Step(key))), part)
     else:
-        for inner, tensor in zip(_tensor_paths(path, value), tensors_of(value)):
+        skeleton, parts = dismantle(value)
+        if parts:
+            yield ObjectCheck(path, skeleton)
+        for inner, tensor in zip(_tensor_paths(path, value), parts):
             yield TensorCheck(inner, tensor.dim())
 
 

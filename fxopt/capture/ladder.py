@@ -7,23 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import nn
 from torch.fx import GraphModule
+from torch.nn.parameter import is_lazy
 
 from fxopt.capture.assemble import partial_graph_module_of
+from fxopt.capture.budget import BudgetError
 from fxopt.capture.checks import install_checks
 from fxopt.capture.hygiene import ONE_AT_A_TIME
 from fxopt.capture.inputs import Inputs, bind
 from fxopt.capture.leaves import Leaves, leaf_predicate
 from fxopt.capture.propagate import fill_in_shapes
-from fxopt.capture.remedies import line_of, reason_of, remedies_for
+from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedies_for
 from fxopt.capture.replay import Outcome, first_line, outcome_of
-from fxopt.capture.report import CaptureError, CaptureReport, FailedRung
+from fxopt.capture.report import CaptureCancelledError, CaptureError, CaptureReport, FailedRung, RecordingError
 from fxopt.capture.rungs import Rungs, described
 from fxopt.capture.sizes import Dynamic, check_dynamic
 from fxopt.capture.verify import verified
 
-Progress = Callable[[str], None]
+Progress = Callable[[str], bool | None]
 
 
 def capture(
@@ -64,19 +67,37 @@ def capture(
         allow_baked: take, where nothing else works, a graph in which values of the example are
             constants: ``if x.sum() > 0`` then always goes the example's way.
         verify: replay the graph against the model, at the example and at other sizes.
-        progress: is told each stage, in a few words.
+        progress: is told each stage in a few words, and twice a second how far a recording is; where it
+            returns False, the capture ends.
 
     Raises:
         CaptureError: no way worked; it says why for each, and what to try.
+        CaptureCancelledError: `progress` returned False.
         InputError: the example does not fit the model, or `dynamic` does not fit the example.
     """
     inputs = bind(model, args, kwargs or {})
     check_dynamic(dynamic, inputs)
     if isinstance(model, GraphModule):
         return _as_given(model, inputs, dynamic)
-    rungs = Rungs(model, inputs, dynamic, leaf_predicate(leaf), budget)
+    _refuse_what_no_graph_can_hold(model)
+
+    def tell(stage: str) -> None:
+        if progress is not None and progress(stage) is False:
+            raise CaptureCancelledError(f"the capture of {type(model).__name__} was cancelled at: {stage}")
+
+    rungs = Rungs(model, inputs, dynamic, leaf_predicate(leaf), budget, tell)
     with ONE_AT_A_TIME:
-        return _climb(rungs, allow_baked, verify, progress or (lambda stage: None))
+        return _climb(rungs, allow_baked, verify)
+
+
+def _refuse_what_no_graph_can_hold(model: nn.Module) -> None:
+    for name, parameter in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(parameter):
+            subject = f"{name} of {type(model).__name__} has no shape yet, and a capture must not give it one:"
+            raise CaptureError(subject, remedies=("run the model once on the example",))
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
+        subject = "an autocast region around the capture would not be part of the graph:"
+        raise CaptureError(subject, remedies=("capture outside of it, with a model that enters it in forward",))
 
 
 def _as_given(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> GraphModule:
@@ -89,12 +110,12 @@ def _as_given(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> GraphModule:
     return gm
 
 
-def _climb(rungs: Rungs, allow_baked: bool, verify: bool, tell: Progress) -> GraphModule:
+def _climb(rungs: Rungs, allow_baked: bool, verify: bool) -> GraphModule:
     started = time.perf_counter()
-    expected = _answer_of_model(rungs, tell) if verify else None
+    expected = _answer_of_model(rungs) if verify else None
     failures = _Failures(rungs, allow_baked)
     for name, way in rungs.ways(allow_baked):
-        tell(name)
+        rungs.tell(name)
         begun = time.perf_counter()
         try:
             captured = way()
@@ -102,8 +123,10 @@ def _climb(rungs: Rungs, allow_baked: bool, verify: bool, tell: Progress) -> Gra
             gm.meta["fxopt"] = report
             install_checks(gm)
             if expected is not None:
-                tell("comparing with the model")
+                rungs.tell("comparing with the model")
                 report = verified(captured, rungs.model, rungs.inputs, expected)
+        except CaptureCancelledError:
+            raise
         except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the next way is tried
             failures.add(name, error, time.perf_counter() - begun)
             continue
@@ -113,8 +136,8 @@ def _climb(rungs: Rungs, allow_baked: bool, verify: bool, tell: Progress) -> Gra
     raise failures.summary()
 
 
-def _answer_of_model(rungs: Rungs, tell: Progress) -> Outcome:
-    tell("running the model")
+def _answer_of_model(rungs: Rungs) -> Outcome:
+    rungs.tell("running the model")
     expected = outcome_of(rungs.model, rungs.model, rungs.inputs)
     if expected.error is not None:
         error, line = expected.error, line_of(expected.error)
@@ -135,6 +158,8 @@ class _Failures:
 
     def add(self, name: str, error: Exception, seconds: float) -> None:
         self.ways.append(FailedRung(name, reason_of(error), line_of(error), seconds))
+        has_own_remedy = isinstance(error, RecordingError) and bool(error.remedy)
+        self._rungs.hopeless = is_data_dependent(error) or isinstance(error, BudgetError) or has_own_remedy
         tape, self._rungs.tape = self._rungs.tape, None
         module = tape.failed_in if tape is not None else None
         self._remedies = remedies_for(self._rungs.model, error, module, self._allow_baked)

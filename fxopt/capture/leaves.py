@@ -20,7 +20,7 @@ _CONTAINERS = (
 
 
 def is_torch_layer(module: nn.Module) -> bool:
-    of_torch = type(module).__module__.startswith(("torch.nn", "torch.ao.nn"))
+    of_torch = type(module).__module__.startswith(("torch.nn", "torch.ao.nn", "torch.jit"))  # a script has no inside
     return of_torch and not isinstance(module, _CONTAINERS)
 
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx, nn
 from torch.fx import GraphModule
 from torch.fx.node import Argument as FxArgument
+from torch.overrides import TorchFunctionMode
 
 from fxopt.capture.arguments import make_placeholders
 from fxopt.capture.assemble import adopt
-from fxopt.capture.hygiene import preserved
+from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
+from fxopt.capture.interception import autocast_regions
 from fxopt.capture.leaves import Leaf
-from fxopt.capture.lines import calling_line
+from fxopt.capture.lines import at, calling_line
 from fxopt.capture.report import RecordingError
+from fxopt.core.graph import SourceLine
+from fxopt.core.module_calls import TRACING
 
 
 def is_plain(model: nn.Module) -> bool:
@@ -28,15 +34,48 @@ def is_plain(model: nn.Module) -> bool:
     return not any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
 
 
-def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> GraphModule:
-    with preserved(model) as before:
+@dataclass(frozen=True, eq=False)
+class PlainTrace:
+    """A graph module by torch.fx; where forward first sets grad mode; and what else than torch it draws from."""
+
+    gm: GraphModule
+    grad_switched: SourceLine | None
+    drawn: list[str]
+
+
+def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
+    grad_mode = _GradMode()
+    with (
+        preserved(model, REPLAY_SEED + 1) as before,
+        autocast_regions(_refuse_autocast, lambda region: None),
+        grad_mode,
+        TRACING,
+    ):
         graph = _Tracer(inputs, leaf).trace(model)
+    if any(name.partition(".")[2].startswith("_tensor_constant") for name in before.assigned):
+        raise RecordingError("forward makes tensors that torch.fx would make constants")
     if before.assigned:
         # torch.fx writes `self.count += 1` as an addition, which leaves the buffer as it is
         raise RecordingError(f"forward assigns to {', '.join(before.assigned)}, which torch.fx does not record")
     gm = GraphModule(model, graph, class_name=type(model).__name__)
     adopt(gm, model)
-    return gm
+    return PlainTrace(gm, grad_mode.switched, before.drawn)
+
+
+def _refuse_autocast(region: Any) -> None:
+    line = calling_line()
+    raise RecordingError(f"the autocast region at {at(line)} is nothing that torch.fx records", line)
+
+
+class _GradMode(TorchFunctionMode):
+    """Notes where grad mode is first set."""
+
+    switched: SourceLine | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch._C._set_grad_enabled:
+            self.switched = self.switched or calling_line()
+        return func(*args, **(kwargs or {}))
 
 
 class _Tracer(fx.Tracer):

@@ -7,23 +7,27 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.fx.proxy import TraceError
 
+from fxopt.capture.budget import BudgetError
 from fxopt.capture.lines import raising_line
 from fxopt.capture.replay import first_line
 from fxopt.capture.report import RecordingError
-from fxopt.capture.tape import BudgetError
 from fxopt.core.errors import FxoptError
 from fxopt.core.graph import SourceLine
+
+_READS = ("data-dependent", "FakeTensor.__format__", ".numpy() is not supported for tensor subclasses")
+"""What torch says where the data of a fake tensor is read, without a class of error for it."""
 
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
 def is_data_dependent(error: BaseException) -> bool:
-    return isinstance(error, _DATA_DEPENDENT) or "data-dependent" in str(error).lower()
+    text = str(error)
+    return isinstance(error, _DATA_DEPENDENT) or any(words in text or words in text.lower() for words in _READS)
 
 
 def reason_of(error: BaseException) -> str:
     if is_data_dependent(error):
-        return "a decision or a number of the model depends on the data in a tensor, not only on sizes"
+        return "a decision, a number or a text of the model depends on the data in a tensor, not only on sizes"
     if isinstance(error, TraceError):
         return f"Python control flow meets a tensor ({first_line(error).partition('. ')[0]})"
     if isinstance(error, FxoptError):
@@ -42,13 +46,15 @@ def remedies_for(
     model: nn.Module, error: BaseException | None, module: str | None, allow_baked: bool
 ) -> tuple[str, ...]:
     """What to try after `error`, which arose in the submodule at path `module`."""
+    keep = [f"keep that module whole with leaf={module!r}"] if module else []
+    if isinstance(error, RecordingError) and error.remedy:
+        return (error.remedy, *keep)
     tries = []
     if isinstance(error, BudgetError):
         tries.append("dynamic='none', or a larger budget")
     if error is not None and is_data_dependent(error):
         tries.append("write the condition with torch.where, or take it out of forward")
-    if module:
-        tries.append(f"keep that module whole with leaf={module!r}")
+    tries += keep
     if model.training:
         tries.append("model.eval()")
     if getattr(getattr(model, "config", None), "_attn_implementation", "eager") != "eager":

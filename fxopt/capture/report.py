@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from torch.fx import GraphModule
 
 from fxopt.capture.checks import Check
-from fxopt.capture.lines import at
 from fxopt.core.errors import FxoptError
 from fxopt.core.graph import SourceLine
 
@@ -34,7 +33,7 @@ class BakedValue:
     line: SourceLine | None
 
     def __str__(self) -> str:
-        return f"{self.function.strip('_')} gave {self.value} at {at(self.line)}"
+        return f"{self.function.strip('_')} gave {self.value}" + (f" at {self.line}" if self.line else "")
 
 
 @dataclass(frozen=True)
@@ -76,11 +75,15 @@ class CaptureReport:
 
 
 class RecordingError(FxoptError, RuntimeError):
-    """A rung of the ladder met something that it cannot write down."""
+    """A rung of the ladder met something that it cannot write down; `remedy` is what alone may help."""
 
-    def __init__(self, message: str, line: SourceLine | None = None) -> None:
+    def __init__(self, message: str, line: SourceLine | None = None, remedy: str = "") -> None:
         super().__init__(message)
-        self.line = line
+        self.line, self.remedy = line, remedy
+
+
+class CaptureCancelledError(FxoptError, RuntimeError):
+    """The one who is told of the progress asked to end the capture."""
 
 
 class CaptureError(FxoptError, RuntimeError):

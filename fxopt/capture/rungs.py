@@ -17,64 +17,85 @@ from fxopt.capture.leaves import Leaf
 from fxopt.capture.plain import is_plain, trace_plainly
 from fxopt.capture.propagate import fill_in_shapes
 from fxopt.capture.replay import Free
-from fxopt.capture.report import CaptureReport, FixedSize
+from fxopt.capture.report import BakedValue, CaptureReport, FixedSize
 from fxopt.capture.size_names import fixed_size_check
-from fxopt.capture.sizes import Dynamic, InputSize, Sizes
+from fxopt.capture.sizes import Dynamic, InputSize, Sizes, free_dimensions
 from fxopt.capture.sources import Sources
 from fxopt.capture.tape import Tape
+from fxopt.core.graph import SourceLine
 
 
 @dataclass(frozen=True, eq=False)
 class Captured:
-    """A graph module that is not yet proven, and the sizes that it claims to be free in."""
+    """A graph module that is not yet proven, and the sizes that it claims to be free in.
+
+    `doubts` are what the graph leaves out, which may explain that it differs from the model.
+    """
 
     gm: GraphModule
     report: CaptureReport
     free: Free
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
 class Rungs:
-    """The ladder for one model and example; `tape` is the latest recording, finished or not."""
+    """The ladder for one model and example.
+
+    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it.
+    """
 
     model: nn.Module
     inputs: Inputs
     dynamic: Dynamic
     leaf: Leaf
     budget: float
+    tell: Callable[[str], None]
     tape: Tape | None = None
+    hopeless: bool = False
 
     def ways(self, allow_baked: bool) -> Iterator[tuple[str, Callable[[], Captured]]]:
         if is_plain(self.model):
             yield "plain torch.fx", self._plain
         if self.dynamic != "none":
-            doubled = with_batch_of_two(self.inputs)
-            if doubled is not None and isinstance(self.dynamic, str):
-                yield "symbolic sizes, the batch of 1 doubled", lambda: self._taped("symbolic", doubled)
-            yield "symbolic sizes", lambda: self._taped("symbolic", self.inputs)
-        yield "fixed sizes", lambda: self._taped("fixed", self.inputs)
+            doubled = with_batch_of_two(self.inputs) if isinstance(self.dynamic, str) else None
+            if doubled is not None:
+                yield self._way("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
+            yield self._way("symbolic sizes", self.inputs, self.dynamic)
+            if self.dynamic == "auto" and not self.hopeless and frees_more_than_batch(self.inputs):
+                only_batch = {each.name: [0] for each in self.inputs.tensors if each.tensor.dim()}
+                yield self._way("symbolic batch", doubled or self.inputs, only_batch)
+        yield self._way("fixed sizes", self.inputs, "none")
         if allow_baked:
-            yield "real values", lambda: self._taped("real", self.inputs)
+            yield self._way("real values", self.inputs, "none", real=True)
+
+    def _way(
+        self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool = False
+    ) -> tuple[str, Callable[[], Captured]]:
+        return name, lambda: self._taped(name, inputs, dynamic, real)
 
     def _plain(self) -> Captured:
-        gm = trace_plainly(self.model, self.inputs, self.leaf)
+        trace = trace_plainly(self.model, self.inputs, self.leaf)
+        gm, doubts = trace.gm, _doubts(trace.grad_switched, trace.drawn)
         shapes = fill_in_shapes(gm, with_batch_of_two(self.inputs) or self.inputs, self.dynamic)
         free = shapes.names.free() if shapes.names is not None else {}
-        notes = (shapes.reason,) if shapes.reason else ()
         report = CaptureReport(
             "plain",
             described(free),
-            notes=notes,
+            notes=(shapes.reason, *doubts) if shapes.reason else doubts,
             checks=self.inputs.checks(ranks=False),
             temporary=tuple(gm._non_persistent_buffers_set),
         )
-        return Captured(gm, report, free)
+        return Captured(gm, report, free, doubts)
 
-    def _taped(self, kind: str, inputs: Inputs) -> Captured:
-        sizes = Sizes(inputs, self.dynamic) if kind == "symbolic" else None
+    def _taped(self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool) -> Captured:
+        sizes = Sizes(inputs, dynamic) if dynamic != "none" else None
+        kind = "real" if real else "symbolic" if sizes is not None else "fixed"
         sources = Sources(self.model, kind, sizes)
-        budget = self.budget if kind == "symbolic" else None
-        self.tape = tape = Tape(self.model, inputs, sources, self.leaf, budget)
+        budget = self.budget if sizes is not None else None
+        self.tape = tape = Tape(
+            self.model, inputs, sources, self.leaf, budget, lambda calls: self.tell(f"{name}, after {calls} calls")
+        )
         try:
             tape.record()
             if sizes is not None:
@@ -85,6 +106,7 @@ class Rungs:
                 sizes.release()
             if kind != "real":
                 forget_fake_tensors()
+        doubts = _doubts(tape.grad_switched, [] if real else tape.drawn)
         names = tape.size_names()
         size_checks = names.checks() if names is not None else all_fixed(inputs)
         free = names.free() if names is not None else {}
@@ -92,19 +114,30 @@ class Rungs:
             kind,
             described(free),
             tuple(FixedSize(check.condition, check.line, check.reason) for check in size_checks),
-            tuple(tape.baked),
-            notes=_notes(tape),
+            (*tape.baked, *(BakedValue(name, "the numbers of this run", None) for name in tape.drawn if real)),
+            notes=(*_notes(tape), *doubts),
             checks=(*self.inputs.checks(), *size_checks),
             temporary=tuple(gm._non_persistent_buffers_set),
         )
-        return Captured(gm, report, free)
+        return Captured(gm, report, free, doubts)
+
+
+def frees_more_than_batch(inputs: Inputs) -> bool:
+    return any(set(free_dimensions(each, "auto")) - {0} for each in inputs.tensors)
+
+
+def _doubts(grad_switched: SourceLine | None, drawn: list[str]) -> tuple[str, ...]:
+    doubts = [f"what forward draws from {name} is a constant of the graph" for name in drawn]
+    if grad_switched is not None:
+        doubts.append(f"grad mode is not part of the graph; the model first sets it at {grad_switched}")
+    return tuple(doubts)
 
 
 def _notes(tape: Tape) -> tuple[str, ...]:
     notes = [f"{path} is called {target} in the graph" for path, target in tape.sources.renamed.items()]
-    if tape.grad_switched is not None:
-        notes.append(f"grad mode is not part of the graph; the model first sets it at {tape.grad_switched}")
     notes += [f"forward assigns to {name}; the graph does not" for name in dict.fromkeys(tape.assigned)]
+    if tape.autocast_disabled is not None:
+        notes.append(f"the model disables autocast at {tape.autocast_disabled}; the graph does not")
     return tuple(notes)
 
 

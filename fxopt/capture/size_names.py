@@ -11,7 +11,7 @@ from sympy.core.relational import Relational
 from torch.utils._sympy.printers import PythonPrinter
 
 from fxopt.capture.checks import SizeCheck
-from fxopt.capture.sizes import InputSize, Question, Sizes
+from fxopt.capture.sizes import InputSize, Question, Sizes, has_choices, is_cache
 
 
 class SizeNames:
@@ -112,19 +112,28 @@ def fixed_size_check(size: InputSize, reason: str = "") -> SizeCheck:
 def _own_names(sizes: Sizes) -> dict[Any, str]:
     own: dict[Any, str] = {}
     for symbol, size in sizes.of_inputs.items():
-        own[symbol] = size.name
-        if size.dimension == 0 and "batch" not in own.values():
-            own[symbol] = "batch"
-        elif size.dimension == 1 and "sequence" not in own.values() and _has_sequence(size.input.tensor):
-            own[symbol] = "sequence"
+        name = _readable(size)
+        own[symbol] = name if name and name not in own.values() else size.name
     for symbol, origin in sizes.origins.items():
         ending = "" if origin.kind == "value" else f"_{origin.dimension}"
         own.setdefault(symbol, f"{origin.kind}_of_{origin.node.name}{ending}")
     return own
 
 
-def _has_sequence(tensor: torch.Tensor) -> bool:
-    return tensor.dim() == 3 or (tensor.dim() == 2 and not tensor.is_floating_point())
+def _readable(size: InputSize) -> str:
+    """What people call this size: the first of its kind gets the name."""
+    tensor = size.input.tensor
+    if size.dimension == 0:
+        return "batch"
+    if is_cache(size.input):
+        return "past" if size.dimension == 2 else ""
+    if has_choices(size.input):
+        return ("batch", "choices", "sequence")[size.dimension]
+    if size.dimension != 1 or tensor.dim() not in (2, 3):
+        return ""
+    if size.input.name.startswith("decoder_"):
+        return "decoder_sequence"
+    return "samples" if tensor.dim() == 2 and tensor.is_floating_point() else "sequence"
 
 
 def _printed(expression: Any, names: Mapping[Any, str]) -> str:

@@ -21,6 +21,7 @@ from fxopt.core.graph import SourceLine
 Dynamic = str | Mapping[str, Collection[int]]
 """Which sizes are to be free: "auto", "all", "none", or dimensions by the name of the input."""
 
+_COMPANIONS = ("attention_mask", "token_type_ids", "position_ids")
 _ASKERS = ("symbolic_shapes.py", "sym_node.py", "recording.py", "torch/__init__.py")
 
 
@@ -145,18 +146,22 @@ class Sizes:
         return any(str(symbol).startswith(("u", "zuf")) for symbol in value.node.expr.free_symbols)
 
     def share_companions(self) -> None:
-        """Take a mask of the shape of its token ids to have that shape always.
+        """Take a mask of the shape of its token ids to have that shape always, and keys that of values.
 
         Operations like ``mask[index]`` would leave its sizes free of theirs, and a model that leaves out
         a mask of ones would take any.
         """
-        self._guards.reason = "a mask has the sizes of its token ids"
-        by_place = {(size.input.name, size.dimension): symbol for symbol, size in self.of_inputs.items()}
-        for (name, dimension), symbol in by_place.items():
-            leader = by_place.get((_leader(name), dimension))
-            if leader is None:
+        symbols = {(size.input.name, size.dimension): symbol for symbol, size in self.of_inputs.items()}
+        for symbol, size in self.of_inputs.items():
+            if is_cache(size.input):
+                self._guards.reason = "the tensors of a cache have sizes in common"
+                leader = next(other for other, its in self.of_inputs.items() if _is_alike(size, its))
+            else:
+                self._guards.reason = "a mask has the sizes of its token ids"
+                leader = symbols.get((_leader(size.input.name), size.dimension))
+            if leader is None or leader == symbol:
                 continue
-            if self.of_inputs[leader].in_example == self.of_inputs[symbol].in_example:
+            if self.of_inputs[leader].in_example == size.in_example:
                 bool(self._numbers[leader] == self._numbers[symbol])  # torch notes the answer as a guard
 
     def release(self) -> None:
@@ -175,18 +180,35 @@ def symbol_of(value: Any) -> Any:
 
 def _leader(name: str) -> str:
     """The input whose sizes this one has: ``decoder_input_ids`` for ``decoder_attention_mask``."""
-    for companion in ("attention_mask", "token_type_ids", "position_ids"):
+    for companion in _COMPANIONS:
         if name.endswith(companion):
             return name.removesuffix(companion) + "input_ids"
     return ""
+
+
+def is_cache(each: InputTensor) -> bool:
+    """Whether a tensor is of a transformers model's cache: keys, values or states of earlier tokens."""
+    return bool(each.path.steps) and each.path.argument in ("cache", "past_key_values", "cache_params")
+
+
+def has_choices(each: InputTensor) -> bool:
+    """Whether these are token ids of (batch, choices, sequence), or their mask."""
+    return each.tensor.dim() == 3 and each.name.endswith(("input_ids", *_COMPANIONS))
+
+
+def _is_alike(one: InputSize, other: InputSize) -> bool:
+    """Whether these are sizes of one cache that the example does not tell apart."""
+    same_place = one.input.path.argument == other.input.path.argument and one.dimension == other.dimension
+    return same_place and one.in_example == other.in_example
 
 
 def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
     """The dimensions of an input that get a symbol.
 
     By default the batch, and with two or three dimensions the second: the sequence of token ids, a
-    waveform or ``(batch, sequence, channels)``. Channels, heights and widths of images stay fixed: all
-    free, a small Swin takes a minute.
+    waveform or ``(batch, sequence, channels)``. Of token ids ``(batch, choices, sequence)`` all; of the
+    keys and values in a cache, ``(batch, heads, length, width)``, the length. Channels, heights and
+    widths of images stay fixed: all free, a small Swin takes a minute.
     """
     if isinstance(dynamic, Mapping):
         return dynamic.get(each.name, dynamic.get(str(each.path), ()))
@@ -194,6 +216,10 @@ def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
         return range(each.tensor.dim())
     if dynamic == "none":
         return ()
+    if each.tensor.dim() == 4 and is_cache(each):
+        return (0, 2)
+    if has_choices(each):
+        return (0, 1, 2)
     return (0, 1) if 2 <= each.tensor.dim() <= 3 else (0,)
 
 

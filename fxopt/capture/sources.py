@@ -98,6 +98,17 @@ class Sources:
             self._paths[id(module)] = self.add(f"_unregistered_{type(module).__name__}", module)
         return self._target(self._paths[id(module)])
 
+    def has_recorded_tensor(self, module: nn.Module) -> bool:
+        """Whether forward made a parameter or buffer of `module`, or put another in its place."""
+        tensors = [*module._parameters.values(), *module._buffers.values()]
+        for inner in module.children() if module._modules else ():
+            tensors += [*inner.parameters(), *inner.buffers()]
+        return any(tensor is not None and self._is_recorded(tensor) for tensor in tensors)
+
+    def _is_recorded(self, tensor: torch.Tensor) -> bool:
+        kept, _ = self._attributes.get(id(tensor), (None, ""))
+        return kept is not tensor and (isinstance(tensor, FakeTensor) or self.node_of(tensor) is not None)
+
     def add(self, base: str, value: Any) -> str:
         """Keep an object for the graph module, under a name that the model does not use."""
         index = 0

@@ -1,6 +1,6 @@
 """Python values with tensors inside: take the tensors out, and put others in their place.
 
-Lists, tuples, named tuples, dicts, dataclasses and plain objects (a cache of keys and values, say) are
+Lists, tuples, named tuples, torch's results, dicts, dataclasses and plain objects (a cache of keys and values, say) are
 walked in one fixed order, so that `tensors_of` and `assemble` agree on which tensor is which.
 """
 
@@ -71,6 +71,50 @@ def same_structure(one: Any, other: Any) -> bool:
     return True
 
 
+def first_difference(
+    one: Any, other: Any, place: str, seen: frozenset[int] = frozenset()
+) -> tuple[str, str, str] | None:
+    """Where two dismantled values first differ, and what is there in each; None where they do not.
+
+    >>> first_difference({"a": [1, 2]}, {"a": [1, 3]}, "x")
+    ("x['a'][1]", '2', '3')
+    """
+    if id(one) in seen:
+        return None  # an object that refers to itself
+    if type(one) is not type(other):
+        return place, _named(one), _named(other)
+    ours, others = _named_parts(one), _named_parts(other)
+    if ours is None or others is None:
+        return None if same_structure(one, other) else (place, _named(one), _named(other))
+    if ours.keys() != others.keys():
+        return f"the parts of {place}", ", ".join(ours), ", ".join(others)
+    found = (first_difference(ours[name], others[name], place + name, seen | {id(one)}) for name in ours)
+    return next((each for each in found if each is not None), None)
+
+
+def _named_parts(value: Any) -> dict[str, Any] | None:
+    """What a container or an object holds, by how Python would reach it."""
+    if isinstance(value, dict):
+        return {f"[{key!r}]": part for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return {f"[{index}]": part for index, part in enumerate(value)}
+    if is_plain_object(value) and not isinstance(value, Slot):
+        return {f".{name}": part for name, part in value.__dict__.items()}
+    return None
+
+
+def _named(value: Any) -> str:
+    """A value in a message: a number or a text itself, anything else by its kind."""
+    if isinstance(value, Slot):
+        return "a tensor"
+    return repr(value) if value is None or isinstance(value, (int, float, str)) else f"a {type(value).__name__}"
+
+
+def is_torch_result(value: Any) -> bool:
+    """Whether `value` is one of ``torch.return_types``: values and indices of ``max``, say."""
+    return isinstance(value, tuple) and type(value).__module__ == "torch.return_types"
+
+
 def is_plain_object(value: Any) -> bool:
     """Whether `value` is an instance of an ordinary Python class, whose state is its ``__dict__``."""
     kind: Any = type(value)
@@ -84,6 +128,8 @@ def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> 
         return kind(change(part) for part in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return kind(*(change(part) for part in value))
+    if is_torch_result(value):
+        return kind([change(part) for part in value])
     if isinstance(value, dict):
         return _changed_dict(value, {key: change(part) for key, part in value.items()})
     if not is_plain_object(value):

@@ -11,8 +11,7 @@ The tensors are fake with symbolic sizes, fake with fixed sizes, or real; see `T
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,8 +22,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt.capture.arguments import Arguments
-from fxopt.capture.hygiene import MODULE_CALL, autocast_regions, exporting, module_calls, preserved
+from fxopt.capture.budget import Clock
+from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
+from fxopt.capture.interception import autocast_regions, exporting, not_exporting
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
 from fxopt.capture.node_values import Snapshot, snapshot
@@ -34,10 +35,7 @@ from fxopt.capture.size_names import SizeNames
 from fxopt.capture.sources import Sources
 from fxopt.capture.spelling import DATA_READS, Call, as_other_calls
 from fxopt.core.graph import SourceLine
-
-
-class BudgetError(RecordingError):
-    """A rung took longer than its budget."""
+from fxopt.core.module_calls import MODULE_CALL, module_calls
 
 
 class _FunctionMode(TorchFunctionMode):
@@ -50,6 +48,8 @@ class _FunctionMode(TorchFunctionMode):
 
 
 class _DispatchMode(TorchDispatchMode):
+    supports_higher_order_operators = True  # those inside a leaf; others are refused by the function mode
+
     def __init__(self, tape: Tape) -> None:
         super().__init__()
         self.tape = tape
@@ -62,9 +62,16 @@ class Tape:
     """One recording of `model`: its `graph`, the `values` of its nodes, and the objects that it reads."""
 
     def __init__(
-        self, model: nn.Module, inputs: Inputs, sources: Sources, leaf: Leaf, budget: float | None = None
+        self,
+        model: nn.Module,
+        inputs: Inputs,
+        sources: Sources,
+        leaf: Leaf,
+        budget: float | None = None,
+        tell: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.model, self.inputs, self.sources, self.leaf = model, inputs, sources, leaf
+        self._clock = Clock(budget, tell)
         self.graph = Graph()
         self.values: dict[Node, Snapshot] = {}
         self.effects: set[Node] = set()
@@ -74,12 +81,14 @@ class Tape:
         self.complete = False
         self.assigned: list[str] = []
         """Attributes of modules that forward assigns to, which the graph does not."""
+        self.drawn: list[str] = []
+        """Generators that forward draws from whose numbers become constants of the graph."""
+        self.autocast_disabled: SourceLine | None = None
+        """Where the model first disables autocast outside of a region that enables it."""
         self.failed_in: str | None = None
         """The path of the innermost module in which the model raised."""
-        self.arguments = Arguments(self.graph, model, sources, self._stamp)
+        self.arguments = Arguments(self.graph, model, sources, self._stamp, self._value)
         self.results = Results(sources, self.arguments.sizes, self._emit, self._alias)
-        self._deadline = time.perf_counter() + budget if budget is not None else float("inf")
-        self._budget = budget
         self._inside = 0  # depth of calls that are one node each
         self._stack: list[tuple[str, str]] = []
         self._has_effect = False
@@ -89,9 +98,10 @@ class Tape:
     # ------------------------------------------------------------ the run
     def record(self) -> None:
         """Fill the graph, its output included."""
-        with preserved(self.model) as before, contextlib.ExitStack() as modes:
-            self.assigned = before.assigned
-            args, kwargs = self.arguments.bind(self.inputs, self._value)
+        seed = REPLAY_SEED if self.sources.kind == "real" else REPLAY_SEED + 1
+        with preserved(self.model, seed) as before, contextlib.ExitStack() as modes:
+            self.assigned, self.drawn = before.assigned, before.drawn
+            args, kwargs = self.arguments.bind(self.inputs)
             if self.sources.fake_mode is not None:
                 modes.enter_context(exporting())
                 modes.enter_context(self.sources.fake_mode)
@@ -129,8 +139,9 @@ class Tape:
     def on_module(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._is_hidden():
             return MODULE_CALL(module, *args, **kwargs)
+        self._clock.tick()
         path = self.sources.path_of(module)
-        if not self.leaf(module, path or ""):
+        if not self.leaf(module, path or "") or self.sources.has_recorded_tensor(module):
             kind = type(module)
             self._stack.append(
                 (f"<{kind.__name__}>" if path is None else path, f"{kind.__module__}.{kind.__qualname__}")
@@ -144,7 +155,8 @@ class Tape:
                 self._stack.pop()
         target = self.sources.target_of(module)
         written_args, written_kwargs = self.arguments.of(args), self.arguments.of(kwargs)
-        with self._as_one_node((args, kwargs)):
+        is_script = isinstance(module, torch.jit.ScriptModule)
+        with self._as_one_node((args, kwargs)), not_exporting() if is_script else contextlib.nullcontext():
             result = MODULE_CALL(module, *args, **kwargs)
         node = self._emit("call_module", target, written_args, written_kwargs, result)
         self.effects.add(node)
@@ -154,8 +166,11 @@ class Tape:
     def on_function(self, call: Call) -> Any:
         if self._is_hidden():
             return call.function(*call.args, **call.kwargs)
-        if time.perf_counter() > self._deadline:
-            raise BudgetError(f"it took more than the budget of {self._budget} s", calling_line())
+        self._clock.tick()
+        if isinstance(call.function, torch._ops.HigherOrderOperator):
+            line = calling_line()
+            message = f"{call.function.name()} at {at(line)} takes functions, which no node can hold"
+            raise RecordingError(message, line, "put that call in a module of its own, and keep it whole with leaf=...")
         other = as_other_calls(call)
         if other is not None:
             with _FunctionMode(self):
@@ -188,6 +203,9 @@ class Tape:
 
     # ------------------------------------------------------------ operations that only dispatch sees
     def on_dispatch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(function, torch._ops.HigherOrderOperator):
+            return function(*args, **kwargs)  # inside a leaf
+        self._clock.tick()
         writes = function._schema.is_mutable
         if self._inside:
             if torch.Tag.nondeterministic_seeded in function.tags or (writes and self._writes_input(args)):
@@ -205,7 +223,11 @@ class Tape:
         return any(storage_of(tensor) in self._storages for tensor in tensors_in(args))
 
     def _enter_autocast(self, region: Any) -> None:
-        if not self._inside and region._enabled:
+        if self._inside:
+            return
+        if not region._enabled and not self._autocasts:
+            self.autocast_disabled = self.autocast_disabled or calling_line()
+        else:
             args = (region.device, region.fast_dtype, region._enabled, region._cache_enabled)
             function = torch.amp.autocast_mode._enter_autocast
             node = self._autocasts[id(region)] = self._emit("call_function", function, args, {}, None)

@@ -21,7 +21,7 @@ def verified(captured: Captured, model: nn.Module, inputs: Inputs, expected: Out
     """
     different = difference(expected, outcome_of(captured.gm, model, inputs))
     if different is not None:
-        raise RecordingError(f"on the example, {different}")
+        raise RecordingError("; ".join((f"on the example, {different}", *captured.doubts)))
     notes: list[str] = []
     if captured.free:
         _compare_larger(captured, model, inputs, notes)
@@ -36,9 +36,13 @@ def verified(captured: Captured, model: nn.Module, inputs: Inputs, expected: Out
 
 
 def _compare_larger(captured: Captured, model: nn.Module, inputs: Inputs, notes: list[str]) -> None:
-    """At larger sizes, each free one by another amount; only the batch where the model refuses that."""
+    """At larger sizes: each free one by another amount, else all by one amount, else only the batch.
+
+    The model may refuse: a mask is to have one place more than the cache, say.
+    """
     larger = _larger(inputs, captured.free)
-    for sizes in (larger, {"batch": larger["batch"]} if "batch" in larger else {}):
+    together = _larger(inputs, captured.free, by=0)
+    for sizes in (larger, together, {"batch": larger["batch"]} if "batch" in larger else {}):
         compared = compare_at(captured.gm, model, resized(inputs, captured.free, sizes))
         if compared.difference is not None:
             raise RecordingError(f"at {_written(sizes)}, {compared.difference}")
@@ -69,10 +73,11 @@ def _not_one(names: list[str], free: Free) -> SizeCheck:
     )
 
 
-def _larger(inputs: Inputs, free: Free) -> dict[str, int]:
+def _larger(inputs: Inputs, free: Free, by: int = 1) -> dict[str, int]:
+    """Each size larger, and each next one `by` more."""
     tensors = {each.path: each.tensor for each in inputs.tensors}
     return {
-        name: tensors[places[0].input.path].shape[places[0].dimension] + 1 + index
+        name: tensors[places[0].input.path].shape[places[0].dimension] + 1 + by * index
         for index, (name, places) in enumerate(free.items())
     }
 

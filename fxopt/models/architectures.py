@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from fxopt.models.hugging_face import example_inputs, transformers_module
+from fxopt.models.hugging_face import example_call, transformers_module
 from fxopt.models.seeded import seeded_model
 from fxopt.models.source import Inputs, SizeRange, Sizes
 
@@ -46,7 +46,7 @@ class Architecture:
         return seeded_model(lambda: kind(config_kind(**self.settings)), _SEED)
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
-        return example_inputs(model, *self.sizes.checked(self.key, batch, sequence))
+        return example_call(model, *self.sizes.checked(self.key, batch, sequence))
 
 
 ARCHITECTURES = (

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fxopt.core.errors import FxoptWarning, ModelError
-from fxopt.models.hugging_face import example_inputs, longest_sequence, transformers_module
+from fxopt.models.hugging_face import example_call, longest_sequence, transformers_module
 from fxopt.models.safetensors_file import load_aligned
 from fxopt.models.source import Inputs, SizeRange, Sizes
 
@@ -82,7 +82,7 @@ class LocalFolder:
         return model.eval()
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
-        return example_inputs(model, *self.sizes.checked(self.title, batch, sequence))
+        return example_call(model, *self.sizes.checked(self.title, batch, sequence))
 
     def _config(self) -> dict[str, Any]:
         if not self.path.is_dir():

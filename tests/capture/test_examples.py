@@ -1,12 +1,15 @@
-"""Example inputs made from a config, and the familiar call of `trace`."""
+"""Example inputs made from a config, of one's own, and the familiar call of `trace`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from torch import fx
 
-from fxopt.capture import InputError, example_inputs, trace
+from fxopt.capture import InputError, capture, example_inputs, trace
+from fxopt.capture.example_rules import Example
+from fxopt.capture.structure import tensors_of
+from tests.capture.asserts import assert_equal_up_to_rounding
+from tests.capture.matrix.models import row_of
 from tests.capture.zoo import TRANSFORMERS, Perceptron, build
 
 
@@ -41,12 +44,16 @@ def test_examples_are_the_same_each_time_and_leave_the_generator_alone() -> None
     assert list(other) == ["input_ids", "attention_mask", "token_type_ids"]
 
 
-def test_token_ids_are_ordinary_and_end_with_the_end_token() -> None:
+def test_text_is_ordinary_tokens_then_the_end_token_then_padding() -> None:
     model = TRANSFORMERS["gpt2"]()
-    ids = example_inputs(model, batch=4, sequence=50)["input_ids"]
-    assert (ids[:, -1] == 1).all()
-    assert not (ids[:, :-1] <= 1).any()
-    assert ids.max() < 60
+    made = example_inputs(model, batch=5, sequence=50)
+    lengths = made["attention_mask"].sum(1).tolist()
+    assert lengths == [50, 44, 38, 32, 50]
+    for ids, length in zip(made["input_ids"], lengths):
+        assert ids[: length - 1].min() > 2
+        assert ids[length - 1] == model.config.eos_token_id
+        assert ids[length:].eq(model.config.pad_token_id).all()
+    assert made["input_ids"].max() < model.config.vocab_size
 
 
 def test_floating_point_examples_have_the_dtype_of_the_model() -> None:
@@ -58,22 +65,99 @@ def test_inputs_without_a_rule_or_a_place_are_refused() -> None:
     model = TRANSFORMERS["bert"]()
     with pytest.raises(InputError, match=r"BertModel\.forward takes no pixel_values; it takes input_ids,"):
         example_inputs(model, ["pixel_values"])
-    with pytest.raises(InputError, match="no rule makes an example of encoder_hidden_states"):
+    with pytest.raises(
+        InputError, match=r"no rule makes an example of encoder_hidden_states; .*: give it yourself, as trace"
+    ):
         example_inputs(model, ["encoder_hidden_states"])
+    with pytest.raises(InputError, match="the config of ResNetForImageClassification says none of vocab_size"):
+        Example(TRANSFORMERS["resnet"](), 2, 16).value("input_ids")
+    with pytest.raises(InputError, match="BertModel returns no cache"):
+        example_inputs(model, ["input_ids", "past_key_values"])
     with pytest.raises(InputError, match="Perceptron has no config"):
         example_inputs(build(Perceptron))
 
 
-def test_trace_takes_the_old_call() -> None:
-    model = TRANSFORMERS["distilbert"]()
-    gm = trace(model, input_names=["input_ids"], disable_check=True)
-    assert [str(node.target) for node in gm.graph.find_nodes(op="placeholder")] == ["input_ids"]
-    assert not gm.meta["fxopt"].verified
-    inputs = example_inputs(model, ["input_ids"], batch=3, sequence=5)
+@pytest.mark.parametrize(
+    ("row", "inputs", "shapes"),
+    [
+        ("LxmertModel", ["input_ids", "visual_feats", "visual_pos"], [(3, 9), (3, 10, 24), (3, 10, 4)]),
+        ("ViltModel", ["input_ids", "pixel_values", "pixel_mask"], [(3, 9), (3, 3, 32, 32), (3, 32, 32)]),
+        ("Wav2Vec2Model", ["input_values", "attention_mask"], [(3, 2960), (3, 2960)]),
+        ("WhisperForConditionalGeneration", ["input_features", "decoder_input_ids"], [(3, 8, 48), (3, 9)]),
+        ("BertForMultipleChoice", ["input_ids", "attention_mask", "labels"], [(3, 2, 9), (3, 2, 9), (3,)]),
+        ("BertForTokenClassification", ["inputs_embeds", "labels"], [(3, 9, 32), (3, 9)]),
+        ("BertForQuestionAnswering", ["input_ids", "start_positions", "end_positions"], [(3, 9), (3,), (3,)]),
+        ("LongformerModel", ["input_ids", "global_attention_mask"], [(3, 9), (3, 9)]),
+    ],
+)
+def test_text_images_and_sound_get_the_shapes_that_the_model_takes(
+    row: str, inputs: list[str], shapes: list[tuple[int, ...]]
+) -> None:
+    model = row_of(row).build()
+    made = example_inputs(model, inputs, batch=3, sequence=9)
+    assert {name: tuple(tensor.shape) for name, tensor in made.items()} == dict(zip(inputs, shapes))
     with torch.no_grad():
-        torch.testing.assert_close(gm(**inputs).last_hidden_state, model(**inputs).last_hidden_state)
+        model(**made)
 
 
-def test_a_tracer_of_ones_own_is_refused_with_the_reason() -> None:
-    with pytest.raises(InputError, match=r"tracer_cls=.* has no part in it"):
-        trace(TRANSFORMERS["distilbert"](), tracer_cls=fx.Tracer)
+def test_the_encoders_outputs_are_those_of_the_encoder() -> None:
+    model = TRANSFORMERS["t5"]()
+    names = ["attention_mask", "decoder_input_ids", "encoder_outputs"]
+    example = example_inputs(model, names, batch=3, sequence=9)
+    gm = capture(model, kwargs=example)
+    with torch.no_grad():
+        whole = model(**example_inputs(model, batch=3, sequence=9))
+        torch.testing.assert_close(gm(**example).logits, whole.logits)
+        other = example_inputs(model, names, batch=2, sequence=12)
+        assert_equal_up_to_rounding(model(**other), gm(**other))
+
+
+def test_a_cache_is_what_the_model_returns_and_the_rest_is_the_next_token() -> None:
+    model = TRANSFORMERS["llama"]()
+    state = torch.random.get_rng_state()
+    example = example_inputs(model, ["input_ids", "attention_mask", "past_key_values"], batch=3, sequence=9)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert example["input_ids"].shape == (3, 1)
+    assert example["attention_mask"].shape == (3, 10)
+    (cache,) = example.keys() - {"input_ids", "attention_mask"}  # transformers has had two names for it
+    assert {tuple(tensor.shape) for tensor in tensors_of(example[cache])} == {(3, 1, 9, 16)}
+
+
+def test_one_capture_decodes_token_after_token_as_the_model_does() -> None:
+    model = TRANSFORMERS["llama"]()
+    names = ["input_ids", "cache"]
+    gm = capture(model, kwargs=example_inputs(model, names))
+    step, own = (example_inputs(model, names, batch=1, sequence=5) for _ in range(2))
+    for length in range(6, 10):
+        with torch.no_grad():
+            expected, replayed = model(**own), gm(**step)
+        assert_equal_up_to_rounding(expected, replayed)
+        cache = replayed.cache
+        assert cache.get_seq_length() == length
+        token = replayed.logits.argmax(-1)
+        step, own = {"input_ids": token, "cache": cache}, {"input_ids": token, "cache": expected.cache}
+
+
+def test_a_cache_that_counts_its_tokens_in_python_is_refused_at_another_count() -> None:
+    model = row_of("Gemma2Model").build()
+    names = ["input_ids", "cache"]
+    gm = capture(model, kwargs=example_inputs(model, names, sequence=16))
+    with pytest.raises(InputError, match=r"captured with cache\.layers\[0\]\.cumulative_length == 16, here it is 7"):
+        gm(**example_inputs(model, names, sequence=7))
+
+
+def test_values_of_ones_own_join_or_replace_the_made_ones() -> None:
+    model = TRANSFORMERS["llama"]()
+    ids = torch.full((2, 4), 7)
+    gm = trace(model, ["input_ids"], inputs={"input_ids": ids, "use_cache": False, "position_ids": None})
+    assert [str(node.target) for node in gm.graph.find_nodes(op="placeholder")] == [
+        "input_ids", "position_ids", "use_cache",
+    ]  # fmt: skip
+    with torch.no_grad():
+        expected = model(ids[:1], use_cache=False).logits
+        torch.testing.assert_close(gm(ids[:1]).logits, expected)
+        torch.testing.assert_close(gm(ids[:1], use_cache=False).logits, expected)
+        with pytest.raises(InputError, match="captured with use_cache == False, here it is True"):
+            gm(ids, use_cache=True)
+        with pytest.raises(InputError, match=r"captured with position_ids == None, here it is tensor"):
+            gm(ids, position_ids=torch.arange(4)[None])

@@ -1,4 +1,4 @@
-"""Every architecture that fxopt promises is captured whole, with free sizes, and replays as the model runs."""
+"""One model of each family in detail: what its graph knows, shares and refuses. `matrix` has all models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, InputSizeError, example_inputs, trace
-from fxopt.capture.structure import tensors_of
 from fxopt.core.graph import SourceLine, TensorInfo, info_of, module_stack_of, source_of
+from tests.capture.asserts import assert_equal_up_to_rounding, called_layers
 from tests.capture.zoo import TRANSFORMERS, leaf_calls
 
 
@@ -50,12 +50,6 @@ def case(request: pytest.FixtureRequest) -> Case:
     return Case(request.param, model, before, attributes, trace(model))
 
 
-def assert_equal_up_to_rounding(expected: Any, replayed: Any) -> None:
-    assert type(expected) is type(replayed)
-    for x, y in zip(tensors_of(expected), tensors_of(replayed), strict=True):
-        torch.testing.assert_close(y, x, rtol=1e-5, atol=1e-5)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize(("batch", "sequence"), [(2, 16), (5, 16), (1, 16), (3, 23), (1, 1)])
 def test_the_graph_replays_the_model_at_this_and_other_sizes(case: Case, batch: int, sequence: int) -> None:
@@ -82,8 +76,7 @@ def test_the_sizes_are_symbolic_and_the_result_is_verified(case: Case) -> None:
 
 
 def test_every_call_of_a_layer_is_a_node_under_its_path(case: Case) -> None:
-    called = [str(node.target) for node in case.gm.graph.nodes if node.op == "call_module"]
-    assert called == leaf_calls(case.model, **example_inputs(case.model))
+    assert called_layers(case.gm) == leaf_calls(case.model, **example_inputs(case.model))
 
 
 def test_layers_are_shared_with_the_model(case: Case) -> None:

@@ -5,73 +5,29 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-_TEXT = {
-    "num_hidden_layers": 2,
-    "hidden_size": 32,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "vocab_size": 60,
-    "max_position_embeddings": 64,
-}
-_VISION = {
-    "num_hidden_layers": 2,
-    "hidden_size": 32,
-    "num_attention_heads": 2,
-    "intermediate_size": 48,
-    "image_size": 32,
-    "patch_size": 8,
-}
-
-
-def _transformers_model(model: str, config: str, **settings: Any) -> nn.Module:
-    import transformers
-
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return getattr(transformers, model)(getattr(transformers, config)(**settings)).eval()
-
+from tests.capture.matrix.models import row_of
 
 TRANSFORMERS: dict[str, Callable[[], nn.Module]] = {
-    "bert": lambda: _transformers_model("BertModel", "BertConfig", **_TEXT),
-    "roberta": lambda: _transformers_model("RobertaForMaskedLM", "RobertaConfig", **_TEXT),
-    "distilbert": lambda: _transformers_model(
-        "DistilBertModel", "DistilBertConfig", dim=32, n_layers=2, n_heads=2, hidden_dim=48, vocab_size=60
-    ),
-    "gpt2": lambda: _transformers_model(
-        "GPT2LMHeadModel", "GPT2Config", n_embd=32, n_layer=2, n_head=2, vocab_size=60, n_positions=64,
-        bos_token_id=0, eos_token_id=1,
-    ),
-    "llama": lambda: _transformers_model("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=1, **_TEXT),
-    "t5": lambda: _transformers_model(
-        "T5ForConditionalGeneration", "T5Config", d_model=32, d_kv=16, d_ff=48, num_layers=2, num_heads=2,
-        vocab_size=60,
-    ),
-    "vit": lambda: _transformers_model("ViTForImageClassification", "ViTConfig", **_VISION),
-    "resnet": lambda: _transformers_model(
-        "ResNetForImageClassification", "ResNetConfig", embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1],
-        image_size=32,
-    ),
-    "groupvit": lambda: _transformers_model(
-        "GroupViTModel", "GroupViTConfig", text_config=dict(_TEXT), vision_config={
-            "hidden_size": 32, "intermediate_size": 48, "depths": [2, 2, 2], "num_hidden_layers": 6,
-            "num_group_tokens": [8, 4, 0], "num_output_groups": [8, 4, 2], "num_attention_heads": 2, "image_size": 32,
-            "patch_size": 8,
-        },
-    ),
+    row_of(name).architecture: row_of(name).build
+    for name in (
+        "BertModel", "RobertaForMaskedLM", "DistilBertModel", "GPT2Model", "LlamaForCausalLM",
+        "T5ForConditionalGeneration", "ViTForImageClassification", "ResNetForImageClassification", "GroupViTModel",
+    )
 }  # fmt: skip
+"""One model of each family, for what is tested in detail; `tests.capture.matrix` has all."""
 
 
 def leaf_calls(model: nn.Module, *args: Any, **kwargs: Any) -> list[str]:
-    """The paths of torch's layers in the order in which an ordinary run of `model` calls them."""
+    """The paths of torch's layers in the order in which an ordinary run of `model` calls them.
+
+    One that forward makes has no path; `_unregistered_` and its class stand for it, as in a graph.
+    """
     from fxopt.capture.leaves import is_torch_layer
 
     paths: dict[int, str] = {}
@@ -84,7 +40,7 @@ def leaf_calls(model: nn.Module, *args: Any, **kwargs: Any) -> list[str]:
         nonlocal depth
         if is_torch_layer(module):
             if depth == 0:
-                calls.append(paths[id(module)])
+                calls.append(paths.get(id(module), f"_unregistered_{type(module).__name__}"))
             depth += 1
 
     def leave(module: nn.Module, *_: Any) -> None:

@@ -222,7 +222,7 @@ def test_weights_that_nothing_uses_are_said(tiny_bert: Path) -> None:
         LocalFolder(tiny_bert).build()
 
 
-def test_a_model_that_takes_neither_text_nor_images(tmp_path: Path) -> None:
+def test_a_model_of_sound_gets_waves(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.Wav2Vec2Config(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
@@ -233,5 +233,7 @@ def test_a_model_that_takes_neither_text_nor_images(tmp_path: Path) -> None:
         transformers.Wav2Vec2Model(config).save_pretrained(tmp_path)
     source = LocalFolder(tmp_path)
     model = source.build()
-    with pytest.raises(ModelError, match="its main input is input_values"):
-        source.inputs(model)
+    _, inputs = source.inputs(model, batch=3, sequence=4)
+    assert {name: tuple(wave.shape) for name, wave in inputs.items()} == {"input_values": (3, 1360)}
+    with torch.no_grad():
+        model(**inputs)

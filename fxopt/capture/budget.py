@@ -1,0 +1,34 @@
+"""How long a recording may take, and the news of it meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from fxopt.capture.lines import calling_line
+from fxopt.capture.report import RecordingError
+
+SECONDS_BETWEEN_NEWS = 0.5
+"""How often a long recording tells that it goes on."""
+
+
+class BudgetError(RecordingError):
+    """A rung took longer than its budget."""
+
+
+class Clock:
+    """Ends a recording that takes more than `budget` seconds, and tells how many calls there were so far."""
+
+    def __init__(self, budget: float | None, tell: Callable[[int], None]) -> None:
+        self.budget, self.tell = budget, tell
+        self.calls = 0
+        self.started = self.told = time.perf_counter()
+
+    def tick(self) -> None:
+        now = time.perf_counter()
+        if self.budget is not None and now - self.started > self.budget:
+            raise BudgetError(f"it took more than the budget of {self.budget} s", calling_line())
+        if now - self.told > SECONDS_BETWEEN_NEWS:
+            self.told = now
+            self.tell(self.calls)
+        self.calls += 1

@@ -1,0 +1,269 @@
+"""How an example of each input of transformers is made: a rule a name, in one table."""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fxopt.capture.checks import InputError
+from fxopt.capture.hygiene import preserved
+
+CACHES = ("cache", "past_key_values", "cache_params")
+"""The names that versions of transformers have for keys, values and states of earlier tokens."""
+
+_PARTS = ("text_config", "vision_config", "audio_config", "encoder", "backbone_config", "vision_encoder_config")
+_REMEDY = "give it yourself, as trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
+
+
+@dataclass(frozen=True)
+class Example:
+    """The examples for one model and these sizes; after a cache, for one token more."""
+
+    model: nn.Module
+    batch: int
+    sequence: int
+    made: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What is there already: the cache."""
+
+    @property
+    def config(self) -> Any:
+        return self.model.config
+
+    def value(self, name: str) -> Any:
+        if name in self.made:
+            return self.made[name]
+        rule = RULES.get(name)
+        if rule is None:
+            raise InputError(f"no rule makes an example of {name}; there are rules for {', '.join(RULES)}: {_REMEDY}")
+        # a generator for each name, so that a tensor does not depend on which others are asked for
+        value = rule(self, Generator().manual_seed(zlib.crc32(name.encode())))
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value.to(next((p.dtype for p in self.model.parameters() if p.is_floating_point()), value.dtype))
+        return value
+
+    def after(self, inputs: Mapping[str, Any]) -> Example:
+        """The example of the next token, with the cache that the model returns for `inputs`.
+
+        A decoder has read half as many tokens as the encoder, lest the two lengths be taken for one.
+        """
+        if "decoder_input_ids" in inputs:
+            read = inputs["decoder_input_ids"][:, : -(-self.sequence // 2)]
+            inputs = {**inputs, "decoder_input_ids": read}
+        with preserved(self.model), torch.no_grad():
+            answer = self.model(**{**inputs, "use_cache": True})
+        cache = next((getattr(answer, name) for name in CACHES if getattr(answer, name, None) is not None), None)
+        if cache is None:
+            raise InputError(f"{type(self.model).__name__} returns no cache to make an example from: {_REMEDY}")
+        return replace(self, made=dict.fromkeys(CACHES, cache))
+
+    def known(self, *names: str) -> Any:
+        """The first of these settings that the config, or that of one of its parts, has."""
+        configs = [self.config, *(getattr(self.config, part, None) for part in _PARTS)]
+        for name in names:
+            for config in configs:
+                value = getattr(config, name, None)
+                if value is not None:
+                    return value
+        kind = type(self.model).__name__
+        raise InputError(f"the config of {kind} says none of {', '.join(names)}, which an example needs: {_REMEDY}")
+
+    def known_or(self, default: Any, *names: str) -> Any:
+        try:
+            return self.known(*names)
+        except InputError:
+            return default
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The shape of token ids; with a dimension of choices where the model has such a head."""
+        length = 1 if self.made else self.sequence
+        return (self.batch, 2, length) if "MultipleChoice" in type(self.model).__name__ else (self.batch, length)
+
+    # ------------------------------------------------------------ text
+    def padding(self) -> Tensor:
+        """Ones, and zeros for padding: rows end after all, 7/8, 6/8, 5/8 of the positions, over and over."""
+        rows = torch.arange(self.batch) % 4 * (self.sequence // 8)
+        return (torch.arange(self.sequence) < self.sequence - rows[:, None]).long()
+
+    def mask(self, generator: Generator) -> Tensor:
+        if self.takes_waves:
+            return torch.ones(self.batch, self._samples, dtype=torch.int64)
+        if self.made and not self.known_or(False, "is_encoder_decoder"):  # it masks the cached tokens, too
+            return torch.cat([self.padding(), torch.ones(self.batch, 1, dtype=torch.int64)], 1)
+        mask = self.padding()
+        return mask[:, None].expand(self.tokens).contiguous() if len(self.tokens) == 3 else mask
+
+    def decoder_mask(self, generator: Generator) -> Tensor:
+        length = 1 - (-self.sequence // 2) if self.made else self.sequence
+        return torch.ones(self.batch, length, dtype=torch.int64)
+
+    def token_ids(self, generator: Generator) -> Tensor:
+        """Ordinary tokens, the end token last, which some pooling heads look for, and padding."""
+        ids = self._ordinary_ids(self.tokens, generator)
+        if ids.shape[-1] == 1:
+            return ids
+        mask = self.padding()[:, None] if ids.dim() == 3 else self.padding()
+        end, pad = self._id("eos_token_id"), self._id("pad_token_id")
+        if end is not None:
+            last = torch.arange(self.sequence) == mask.sum(-1, keepdim=True) - 1
+            ids = ids.masked_fill(last, end)
+        return ids if pad is None else ids.masked_fill(mask == 0, pad)
+
+    def encoder_ids(self, generator: Generator) -> Tensor:
+        """Of a model of two sides, whose encoder reads all tokens again, also where there is a cache."""
+        whole = replace(self, made={}) if self.known_or(False, "is_encoder_decoder") else self
+        return whole.token_ids(generator)
+
+    def decoder_ids(self, generator: Generator) -> Tensor:
+        return self._ordinary_ids(self.tokens, generator)
+
+    def _ordinary_ids(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
+        size = self.known("vocab_size")
+        ordinary = torch.ones(size, dtype=torch.bool)
+        ordinary[: min(1000, size // 2)] = False  # mostly special tokens
+        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id"):
+            special = self._id(name)
+            if special is not None:
+                ordinary[special] = False
+        known = ordinary.nonzero()[:, 0]
+        return known[torch.randint(len(known), shape, generator=generator)]
+
+    def _id(self, name: str) -> int | None:
+        """A special token of the vocabulary; the first where there are several."""
+        value = self.known_or(None, name)
+        first = value[0] if isinstance(value, list) and value else value
+        return first if isinstance(first, int) and 0 <= first < self.known("vocab_size") else None
+
+    def token_types(self, generator: Generator) -> Tensor:
+        kinds = self.known_or(1, "type_vocab_size")
+        return torch.randint(max(kinds, 1), self.tokens, generator=generator)
+
+    def positions(self, generator: Generator) -> Tensor:
+        first = self.sequence if self.made else 0
+        return torch.arange(first, first + self.tokens[-1]).expand(self.tokens).contiguous()
+
+    def global_mask(self, generator: Generator) -> Tensor:
+        """Global attention at the first token only."""
+        mask = torch.zeros(self.tokens, dtype=torch.int64)
+        mask[..., 0] = 1
+        return mask
+
+    def embeddings(self, generator: Generator) -> Tensor:
+        width = self.known("embedding_size", "hidden_size", "d_model", "n_embd")
+        return torch.randn(*self.tokens, width, generator=generator)
+
+    def boxes(self, generator: Generator) -> Tensor:
+        corners = torch.randint(0, 500, (*self.tokens, 2), generator=generator)
+        return torch.cat([corners, corners + 100], -1)
+
+    def encoder_outputs(self, generator: Generator) -> Any:
+        """What the encoder of this model gives for its inputs."""
+        model: Any = self.model
+        encoder = model.get_encoder()
+        main = encoder.main_input_name
+        names = [name for name in (main, "attention_mask") if name in inspect.signature(encoder.forward).parameters]
+        with preserved(self.model), torch.no_grad():
+            return encoder(**{name: self.value(name) for name in names})
+
+    # ------------------------------------------------------------ images
+    def pixels(self, generator: Generator) -> Tensor:
+        height, width = self._image_size
+        frames = self.known_or(None, "num_frames")
+        shape = (self.batch, *([frames] if frames else []), self.known_or(3, "num_channels"), height, width)
+        return torch.randn(shape, generator=generator)
+
+    @property
+    def _image_size(self) -> tuple[int, int]:
+        size = self.known_or(224, "image_size")
+        height, width = (size, size) if isinstance(size, int) else tuple(size)
+        return height, width
+
+    def pixel_mask(self, generator: Generator) -> Tensor:
+        return torch.ones(self.batch, *self._image_size, dtype=torch.int64)
+
+    def patch_mask(self, generator: Generator) -> Tensor:
+        """Which patches are masked, for pretraining."""
+        height, width = self._image_size
+        patch = self.known("patch_size", "encoder_stride")
+        return torch.rand(self.batch, (height // patch) * (width // patch), generator=generator) < 0.5
+
+    def regions(self, generator: Generator) -> Tensor:
+        return torch.randn(self.batch, 10, self.known("visual_feat_dim"), generator=generator)
+
+    def region_boxes(self, generator: Generator) -> Tensor:
+        return torch.rand(self.batch, 10, self.known("visual_pos_dim"), generator=generator)
+
+    # ------------------------------------------------------------ sound
+    @property
+    def takes_waves(self) -> bool:
+        return getattr(self.model, "main_input_name", "") == "input_values"
+
+    @property
+    def _samples(self) -> int:
+        return 320 * self.sequence + 80
+
+    def waveform(self, generator: Generator) -> Tensor:
+        if hasattr(self.config, "num_mel_bins") and hasattr(self.config, "max_length"):
+            shape = (self.batch, self.config.max_length, self.config.num_mel_bins)
+            return torch.randn(shape, generator=generator)
+        return torch.randn(self.batch, self._samples, generator=generator)
+
+    def spectrogram(self, generator: Generator) -> Tensor:
+        bins = self.known_or(None, "num_mel_bins")
+        if bins is not None and hasattr(self.config, "max_source_positions"):
+            frames = 2 * self.config.max_source_positions  # whisper takes 30 seconds, no more and no less
+            if not hasattr(self.config, "input_feat_per_channel"):
+                return torch.randn(self.batch, bins, frames, generator=generator)
+        width = self.known("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
+        return torch.randn(self.batch, 8 * self.sequence, width, generator=generator)
+
+    # ------------------------------------------------------------ what is to be learned
+    def labels(self, generator: Generator) -> Tensor:
+        head = type(self.model).__name__
+        if "SequenceClassification" in head or "ImageClassification" in head:
+            if self.known_or(None, "problem_type") in ("regression", "multi_label_classification"):
+                return torch.rand(self.batch, self.known("num_labels"), generator=generator)
+            return torch.randint(self.known("num_labels"), (self.batch,), generator=generator)
+        if "TokenClassification" in head:
+            return torch.randint(self.known("num_labels"), self.tokens, generator=generator)
+        if "MultipleChoice" in head:
+            return torch.zeros(self.batch, dtype=torch.int64)
+        return self._ordinary_ids(self.tokens, generator)
+
+    def span_ends(self, generator: Generator) -> Tensor:
+        return torch.randint(self.sequence, (self.batch,), generator=generator)
+
+    def next_sentence(self, generator: Generator) -> Tensor:
+        return torch.randint(2, (self.batch,), generator=generator)
+
+
+RULES: dict[str, Callable[[Example, Generator], Any]] = {
+    "input_ids": Example.encoder_ids,
+    "decoder_input_ids": Example.decoder_ids,
+    "attention_mask": Example.mask,
+    "decoder_attention_mask": Example.decoder_mask,
+    "global_attention_mask": Example.global_mask,
+    "token_type_ids": Example.token_types,
+    "position_ids": Example.positions,
+    "inputs_embeds": Example.embeddings,
+    "decoder_inputs_embeds": Example.embeddings,
+    "encoder_outputs": Example.encoder_outputs,
+    "bbox": Example.boxes,
+    "pixel_values": Example.pixels,
+    "pixel_mask": Example.pixel_mask,
+    "bool_masked_pos": Example.patch_mask,
+    "visual_feats": Example.regions,
+    "visual_pos": Example.region_boxes,
+    "input_values": Example.waveform,
+    "input_features": Example.spectrogram,
+    "labels": Example.labels,
+    "start_positions": Example.span_ends,
+    "end_positions": Example.span_ends,
+    "next_sentence_label": Example.next_sentence,
+}
