@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 MINILM := .cache/minilm
 
-.PHONY: app test
+.PHONY: app test fuzz
 .DELETE_ON_ERROR:
 
 app: .venv/app
@@ -12,6 +12,10 @@ app: .venv/app
 
 test: .venv/dev $(MINILM)
 	$(BIN)/python -m pytest -n 2
+
+# random programs from new seeds; a failure prints its seed, and the smallest program as the body of a test
+fuzz: .venv/dev
+	FXOPT_FUZZ_SECONDS=$${FXOPT_FUZZ_SECONDS:-600} $(BIN)/python -m pytest -n 2 -m slow -rP tests/fuzz
 
 .venv/app: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"fxopt needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11"'

@@ -1,0 +1,84 @@
+"""Instructions that compute: divisions in every spelling, and what stands around them."""
+
+import math
+import operator
+
+import torch
+import torch.nn.functional as F
+from torch.fx import Node
+
+from tests.fuzz.builder import Builder, Choices
+
+CONSTANTS = (3.0, 8.0, 8, 49, 3, 0.1, -2, math.sqrt(48), 1, 0.0, 0, 1e-310, 1e39, math.inf, math.nan, True, 2**70)
+
+
+def divide(build: Builder, x: Node, choose: Choices) -> Node:
+    c, how = choose(*CONSTANTS), choose("/", "torch", "method", "in place", "/=", "keyword", "named", "size")
+    if how == "/":
+        return build.function(operator.truediv, x, c)
+    if how == "torch":
+        return build.function(choose(torch.div, torch.true_divide), x, c)
+    if how == "method":
+        return build.method(choose("div", "true_divide"), x, c)
+    if how == "in place":
+        return build.method(choose("div_", "true_divide_"), _own_memory(build, x, choose), c)
+    if how == "/=":
+        return build.function(operator.itruediv, _own_memory(build, x, choose), c)
+    if how == "keyword":
+        return build.method("div", x, other=c)
+    if how == "named":
+        return build.function(torch.div, input=x, other=c)
+    size = build.function(operator.truediv, build.method("size", x, 0), 49)
+    return build.function(choose(operator.add, operator.mul), x, size)
+
+
+def _own_memory(build: Builder, x: Node, choose: Choices) -> Node:
+    return build.function(operator.mul, x, 0.75) if choose(True, False) else x
+
+
+def inverse(build: Builder, x: Node, choose: Choices) -> Node:
+    large = build.function(operator.add, build.function(torch.abs, x), 2.0)
+    return build.function(operator.truediv, choose(1.0, x), large)
+
+
+def integers(build: Builder, x: Node, choose: Choices) -> Node:
+    """An integer tensor divided by a constant."""
+    whole = build.function(torch.full_like, x, 5, dtype=torch.long)  # rounding `x` would make jumps of rounding errors
+    how, c = choose("/", "floor", "trunc", "torch", "//"), choose(*CONSTANTS[:9])
+    if how in ("floor", "trunc"):
+        quotient = build.function(torch.div, whole, c, rounding_mode=how)
+    else:
+        functions = {"/": operator.truediv, "torch": torch.div, "//": operator.floordiv}
+        quotient = build.function(functions[how], whole, c)
+    return build.function(operator.add, x, build.method("to", quotient, build.dtype))
+
+
+def pointwise(build: Builder, x: Node, choose: Choices) -> Node:
+    function = choose(torch.tanh, F.gelu, torch.relu, F.silu, torch.sigmoid, torch.clone, torch.neg, F.dropout)
+    return build.function(function, x, **({"training": choose(False, True)} if function is F.dropout else {}))
+
+
+def scale(build: Builder, x: Node, choose: Choices) -> Node:
+    return build.function(choose(operator.mul, operator.add, operator.sub), x, choose(0.75, 2, 1.0, 0.0, 1, 0))
+
+
+def combine(build: Builder, x: Node, choose: Choices) -> Node:
+    y = choose(*reversed(build.values))
+    if build.shape(x) != build.shape(y):
+        y = build.method("mean", y)
+    return build.function(choose(operator.add, operator.mul, operator.sub, torch.add), x, y)
+
+
+def twice(build: Builder, x: Node, choose: Choices) -> Node:
+    """One node that reads another twice."""
+    how = choose("add", "cat", "matmul", "linear")
+    if how == "cat":
+        return build.function(torch.cat, [x, x], dim=choose(0, -1))
+    if how == "matmul":
+        return build.function(torch.matmul, x, build.method("transpose", x, -1, -2))
+    if how == "linear":
+        return build.function(F.linear, x, build.ranked(x, 2))
+    return build.function(operator.add, x, x)
+
+
+ARITHMETIC = (divide, inverse, integers, pointwise, scale, combine, twice)
