@@ -74,6 +74,9 @@ class MergeLinears(Pass[LinearsOfOneInput]):
         self.keep = keep
 
     def match(self, node: Node, index: GraphIndex) -> LinearsOfOneInput | Miss | None:
+        first = node.args[0] if node.args else None
+        if isinstance(first, Node) and len(first.users) == 1 and node.target not in DECOMPOSED_LINEAR_CALLS:
+            return None  # most linears: quickly
         linear = layer_of(node, index)
         if linear is None:
             return decomposed_linear_miss(node)
@@ -120,7 +123,7 @@ def _product(match: LinearsOfOneInput, stack: Stack, rewriter: Rewriter) -> Node
 
 def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss]:
     """What there is to say at each linear that reads `x`; nothing where there is only one."""
-    layers = [layer_of(node, index) for node in sorted(x.users)]
+    layers = [layer_of(node, index) for node in sorted(x.users)] if len(x.users) > 1 else []
     linears = [layer for layer in layers if isinstance(layer, LinearLayer) and layer.input is x]
     found: dict[Node, LinearsOfOneInput | Miss] = {}
     if len(linears) < 2:
