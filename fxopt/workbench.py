@@ -1,17 +1,18 @@
 """One captured model, the passes that are on, and the way back: what the page and scripts drive.
 
-What is on is a value: for each pass whether it is on, and which of its sites are left out. The current graph
-depends on that value alone. Whatever order things are switched in, it is the graph that comes of running the passes
-that are on, in the order of `Workbench.passes`, over the pristine graph.
+What is on is a value: the passes in the order in which they run, for each whether it is on, and which of its sites are
+left out. The current graph depends on that value alone. Whatever order things are switched in, it is the graph that
+comes of running the passes that are on, in that order, over the pristine graph.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import nn
 from torch.fx import GraphModule
@@ -19,7 +20,6 @@ from torch.fx import GraphModule
 from fxopt.capture import capture
 from fxopt.core import (
     Entry,
-    Exactness,
     Fingerprint,
     FxoptError,
     GraphIndex,
@@ -32,60 +32,13 @@ from fxopt.core import (
 )
 from fxopt.core.rewriter import ORIGIN, Origin
 from fxopt.passes import ALL_PASSES
+from fxopt.states import Choice, MissState, PassState, SiteState, failed, site_state, with_entries
+
+__all__ = ["Choice", "MissState", "PassState", "SiteState", "Sites", "Workbench"]
 
 
-@dataclass(frozen=True)
-class SiteState:
-    """A site of a pass: a match, and what was done there if it is on."""
-
-    site: str
-    nodes: tuple[str, ...]
-    """The nodes that the pass captured, the anchor first."""
-    explanation: str
-    exactness: Exactness
-    on: bool = False
-    created: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class MissState:
-    """A near miss of a pass: the first condition that is not met there, and what could be done about it."""
-
-    site: str
-    reason: str
-    remedy: str
-
-
-@dataclass(frozen=True, eq=False)
-class PassState:
-    """One pass on the workbench, as of the graph just before it."""
-
-    pass_: Pass[Any]
-    on: bool
-    sites: tuple[SiteState, ...]
-    misses: tuple[MissState, ...]
-    seconds: float
-    """Time taken by the scan, and by the rewrite if the pass is on."""
-    error: str = ""
-    """Why the pass, though on, did nothing: it failed and was rolled back."""
-
-    @property
-    def name(self) -> str:
-        return self.pass_.name
-
-    @property
-    def sites_on(self) -> int:
-        return sum(site.on for site in self.sites)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Whether a pass is on, and the sites at which it is not."""
-
-    on: bool = False
-    without: frozenset[str] = frozenset()
+Sites: TypeAlias = str | Collection[str] | None
+"""One site by name, several, or all that a pass has."""
 
 
 class Workbench:
@@ -95,7 +48,7 @@ class Workbench:
         model: an `nn.Module`, captured with the example inputs; or a `GraphModule` that was captured before. It is
             never changed.
         args, kwargs: example inputs, as for `fxopt.capture`.
-        passes: the passes, in the order in which they run; `fxopt.ALL_PASSES` if not given.
+        passes: the passes, in the order in which they run at first; `fxopt.ALL_PASSES` if not given.
 
     Raises:
         fxopt.CaptureError: the model cannot be captured.
@@ -124,14 +77,15 @@ class Workbench:
         if Ledger.entries_of(self.pristine):
             raise RewriteError("this graph module has passes in force; reverse them before putting it on a workbench")
         self.passes = tuple(passes) if passes is not None else tuple(kind() for kind in ALL_PASSES)
-        signatures = [pass_.signature for pass_ in self.passes]
-        if len(set(signatures)) < len(signatures):
+        """As they were given: `move` leaves this order, by which a pass keeps its color, as it is."""
+        self._by_signature = {pass_.signature: pass_ for pass_ in self.passes}
+        if len(self._by_signature) < len(self.passes):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
         self.current: GraphModule = shared_copy(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
-        self._history: list[tuple[Choice, ...]] = [tuple(Choice() for _ in self.passes)]
+        self._history: list[tuple[Choice, ...]] = [tuple(map(Choice, self._by_signature))]
         self._now = 0
         self._done: list[Choice] = []
         self._starts: list[int] = []
@@ -142,12 +96,17 @@ class Workbench:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What is on: one choice for each pass, in their order."""
+        """What is on: one choice for each pass, in the order in which they run."""
         return self._history[self._now]
 
     @property
+    def order(self) -> tuple[Pass[Any], ...]:
+        """The passes in the order in which they run."""
+        return tuple(self._by_signature[choice.signature] for choice in self.choices)
+
+    @property
     def states(self) -> tuple[PassState, ...]:
-        """The passes with their sites and near misses, in their order."""
+        """The passes with their sites and near misses, in the order in which they run."""
         return tuple(self._states)
 
     def state_of(self, pass_: Pass[Any] | str) -> PassState:
@@ -179,53 +138,95 @@ class Workbench:
             told.append(f"made by {origin.pass_name} from {', '.join(origin.nodes) or origin.site}")
         for entry in Ledger.entries_of(self.current):
             if name in entry.patch.changed:
-                told.append(f"changed by {entry.pass_.name} at {entry.site}")
+                told.append(f"changed by {entry.name} at {entry.site}")
             if name in entry.patch.removed:
-                told.append(f"removed by {entry.pass_.name} at {entry.site}")
+                told.append(f"removed by {entry.name} at {entry.site}")
         return told
+
+    def resting_on(self, pass_: Pass[Any] | str, site: Sites = None) -> tuple[tuple[str, str], ...]:
+        """What else would go off if a pass, or some sites of it, were turned off: pairs of pass name and site.
+
+        Found on a copy that shares all weights; nothing is changed.
+
+        Raises:
+            FxoptError: the workbench has no such pass, or the pass no such site.
+        """
+        name, gone = self.order[self._position(pass_)].name, _names(site)
+        before = self._in_force(self.current)
+        after = set(self._in_force(self.trial(self._without(self._position(pass_), site))))
+        return tuple(
+            pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
+        )
+
+    def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
+        """The graph at other choices, as a copy that shares all weights; the workbench stays as it is.
+
+        It is neither linted nor recompiled. A pass that fails is rolled back: it has no site on.
+        """
+        gm = shared_copy(self.current)
+        index, same = GraphIndex(gm), self._alike(choices)
+        if same < len(self._starts):
+            ledger = Ledger.of(gm)
+            ledger.rewind(index, self._starts[same])
+            ledger.close()
+        for choice in choices[same:]:
+            if choice.on:
+                with suppress(RewriteError):
+                    self._by_signature[choice.signature].apply(index, _AllBut(choice.without))
+        return gm
+
+    def with_(self, pass_: Pass[Any] | str, site: Sites = None, *, on: bool) -> tuple[Choice, ...]:
+        """The choices that switching a pass, or some of its sites, on or off would lead to; for `trial`."""
+        i = self._position(pass_)
+        return self._including(i, site) if on else self._without(i, site)
 
     # ---- acts
 
-    def turn_on(self, pass_: Pass[Any] | str, site: str | None = None) -> None:
-        """Switch a pass on, or one site of it.
+    def turn_on(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
+        """Switch a pass on, or some sites of it.
 
         Args:
             pass_: a pass of the workbench, or its name.
-            site: the name of one site; the rest of the pass stays as it is.
+            site: the name of one site, or the names of several; the rest of the pass stays as it is.
 
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        i = self._position(pass_)
-        choice = self.choices[i]
-        if site is None:
-            self._choose(i, Choice(on=True))
-        elif choice.on:
-            self._choose(i, replace(choice, without=choice.without - {site}))
-        else:
-            others = frozenset(found.site for found in self._states[i].sites) - {site}
-            self._check_site(i, site)
-            self._choose(i, Choice(on=True, without=others))
+        self._go(self._including(self._position(pass_), site))
 
-    def turn_off(self, pass_: Pass[Any] | str, site: str | None = None) -> None:
-        """Switch a pass off, or one site of it; what rests on it follows, and comes back with it.
+    def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
+        """Switch a pass off, or some sites of it; what rests on it (see `resting_on`) follows, and comes back with it.
 
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
+        self._go(self._without(self._position(pass_), site))
+
+    def move(self, pass_: Pass[Any] | str, to: int) -> None:
+        """Let a pass run as number `to`, counted from 0; the others keep their order among themselves.
+
+        Raises:
+            FxoptError: the workbench has no such pass, or no such place.
+        """
         i = self._position(pass_)
-        choice = self.choices[i]
-        if site is None or not choice.on:
-            self._choose(i, Choice())
-            return
-        self._check_site(i, site)
-        without = choice.without | {site}
-        left = {found.site for found in self._states[i].sites} - without
-        self._choose(i, Choice(on=True, without=without) if left else Choice())
+        if not 0 <= to < len(self.passes):
+            raise FxoptError(f"{self.order[i].name} cannot run as number {to}: give 0 to {len(self.passes) - 1}")
+        others = [*self.choices[:i], *self.choices[i + 1 :]]
+        self._go((*others[:to], self.choices[i], *others[to:]))
+
+    def choose(self, choices: tuple[Choice, ...]) -> None:
+        """Bring the workbench to `choices`, which may come from another one with equal passes.
+
+        Raises:
+            FxoptError: the passes that the choices are of are not those of the workbench.
+        """
+        if {choice.signature for choice in choices} != set(self._by_signature) or len(choices) != len(self.passes):
+            raise FxoptError("these choices are of other passes than the workbench has; give one for each of its own")
+        self._go(choices)
 
     def reverse_all(self) -> None:
-        """Switch every pass off."""
-        self._go(tuple(Choice() for _ in self.passes))
+        """Switch every pass off; they keep their order."""
+        self._go(tuple(Choice(choice.signature) for choice in self.choices))
 
     def undo(self) -> None:
         """Take the last switch back; nothing where there is none."""
@@ -242,19 +243,51 @@ class Workbench:
     # ----
 
     def _position(self, pass_: Pass[Any] | str) -> int:
-        for i, mine in enumerate(self.passes):
+        for i, mine in enumerate(self.order):
             if pass_ == mine.name if isinstance(pass_, str) else pass_.signature == mine.signature:
                 return i
         known = ", ".join(mine.name for mine in self.passes)
         raise FxoptError(f"the workbench has no pass {pass_ if isinstance(pass_, str) else pass_.name}; it has {known}")
 
-    def _check_site(self, i: int, site: str) -> None:
+    def _check_sites(self, i: int, sites: frozenset[str]) -> None:
         known = [found.site for found in self._states[i].sites]
-        if site not in known:
-            raise FxoptError(f"{self.passes[i].name} has no site {site}; it has {', '.join(known) or 'none'}")
+        if unknown := sites.difference(known):
+            name = self.order[i].name
+            raise FxoptError(f"{name} has no site {min(unknown)}; it has {', '.join(known) or 'none'}")
 
-    def _choose(self, i: int, choice: Choice) -> None:
-        self._go((*self.choices[:i], choice, *self.choices[i + 1 :]))
+    def _including(self, i: int, site: Sites) -> tuple[Choice, ...]:
+        """The choices with a pass, or some sites of it, on."""
+        choice, sites = self.choices[i], _names(site)
+        if site is None:
+            without: frozenset[str] = frozenset()
+        elif choice.on:
+            without = choice.without - sites
+        else:
+            self._check_sites(i, sites)
+            without = frozenset(found.site for found in self._states[i].sites) - sites
+        return self._with_choice(i, replace(choice, on=True, without=without))
+
+    def _without(self, i: int, site: Sites) -> tuple[Choice, ...]:
+        """The choices with a pass, or some sites of it, off."""
+        choice, sites = self.choices[i], _names(site)
+        if site is None or not choice.on:
+            return self._with_choice(i, Choice(choice.signature))
+        self._check_sites(i, sites)
+        without = choice.without | sites
+        left = {found.site for found in self._states[i].sites} - without
+        return self._with_choice(i, replace(choice, without=without) if left else Choice(choice.signature))
+
+    def _with_choice(self, i: int, choice: Choice) -> tuple[Choice, ...]:
+        return (*self.choices[:i], choice, *self.choices[i + 1 :])
+
+    def _alike(self, choices: tuple[Choice, ...]) -> int:
+        """How many passes, from the first, are as they are now."""
+        pairs = enumerate(zip(self._done, choices))
+        return next((i for i, (mine, other) in pairs if mine != other), len(self._done))
+
+    @staticmethod
+    def _in_force(gm: GraphModule) -> tuple[tuple[str, str], ...]:
+        return tuple((entry.name, entry.site) for entry in Ledger.entries_of(gm))
 
     def _go(self, choices: tuple[Choice, ...]) -> None:
         if choices != self.choices:
@@ -265,42 +298,46 @@ class Workbench:
     def _build(self) -> None:
         """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
         choices = self.choices
-        same = 0
-        while same < len(self._done) and self._done[same] == choices[same]:
-            same += 1
+        same = self._alike(choices)
         index = GraphIndex(self.current)
         if same < len(self._done):
             ledger = Ledger.of(self.current)
             ledger.rewind(index, self._starts[same])
             ledger.close()
         del self._done[same:], self._starts[same:], self._states[same:]
-        for pass_, choice in zip(self.passes[same:], choices[same:]):
+        for choice in choices[same:]:
             self._starts.append(len(Ledger.entries_of(self.current)))
             self._done.append(choice)
-            self._states.append(self._run(pass_, choice, index))
+            self._states.append(self._run(self._by_signature[choice.signature], choice, index))
         self.current.graph.lint()
         self.current.recompile()
 
     def _run(self, pass_: Pass[Any], choice: Choice, index: GraphIndex) -> PassState:
         start = time.perf_counter()
-        error = ""
+        failure: Exception | None = None
         entries: tuple[Entry, ...] = ()
         scan: Scan[Match] = Scan()
+        sites: list[SiteState] = []
         try:
             scan = pass_.scan(index)
-            sites = [_site_state(pass_, match) for match in scan.matches]
+            sites = [site_state(pass_, match) for match in scan.matches]
             if choice.on:
                 entries = pass_.apply(index, _AllBut(choice.without))
-        except Exception as failure:  # noqa: BLE001 - a pass may be anyone's; its failure is shown, and was rolled back
-            error = str(failure) if isinstance(failure, FxoptError) else f"{type(failure).__name__}: {failure}"
-            sites = []
-        misses = tuple(MissState(miss.site, miss.reason, miss.remedy) for miss in scan.misses)
-        return PassState(pass_, choice.on, _with_entries(sites, entries), misses, time.perf_counter() - start, error)
+        except Exception as raised:  # noqa: BLE001 - a pass may be anyone's; its failure is shown, and was rolled back
+            failure = raised
+        misses = tuple(MissState.of(miss) for miss in scan.near_misses)
+        seconds = time.perf_counter() - start
+        state = PassState(pass_, choice.on, with_entries(sites, entries), misses, seconds)
+        return state if failure is None else failed(state, failure)
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:
         """The names of the inputs."""
         return tuple(str(node.target) for node in self.pristine.graph.nodes if node.op == "placeholder")
+
+
+def _names(site: Sites) -> frozenset[str]:
+    return frozenset({site} if isinstance(site, str) else site or ())
 
 
 @dataclass(frozen=True)
@@ -311,27 +348,3 @@ class _AllBut:
 
     def __contains__(self, site: object) -> bool:
         return site not in self.without
-
-
-def _site_state(pass_: Pass[Any], match: Match) -> SiteState:
-    names = tuple(node.name for node in match.nodes)
-    return SiteState(match.site, names, pass_.explain(match), pass_.exactness(match))
-
-
-def _with_entries(sites: list[SiteState], entries: tuple[Entry, ...]) -> tuple[SiteState, ...]:
-    """The sites with what was done there. One that another made possible was not found by the scan; it comes last."""
-    done = {entry.site: entry for entry in entries}
-    known = {site.site for site in sites}
-    later = [
-        SiteState(entry.site, (entry.site,), "made possible by another site of this pass", entry.exactness)
-        for entry in entries
-        if entry.site not in known
-    ]
-    return tuple(_with_patch(site, done.get(site.site)) for site in [*sites, *later])
-
-
-def _with_patch(site: SiteState, entry: Entry | None) -> SiteState:
-    if entry is None:
-        return site
-    patch = entry.patch
-    return replace(site, on=True, created=patch.created, changed=patch.changed, removed=patch.removed)

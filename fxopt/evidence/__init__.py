@@ -7,6 +7,7 @@ from fxopt.evidence.numerics import NumericsReport, compare_outputs
 from fxopt.evidence.output_report import OutputReport
 from fxopt.evidence.parameters import ParameterRow, ParameterTable, Totals, parameter_table
 from fxopt.evidence.running import EvidenceError
+from fxopt.evidence.statements import lines_of, statements_of
 
 __all__ = [
     "Difference",
@@ -22,7 +23,9 @@ __all__ = [
     "compare_outputs",
     "difference",
     "first_difference",
+    "lines_of",
     "measure",
     "parameter_table",
     "report_of",
+    "statements_of",
 ]

@@ -1,0 +1,73 @@
+"""Sites of repeated blocks: the same place in every copy of a block, as one family to switch together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fxopt.states import SiteState
+from fxopt.view import GraphView, NodeView
+
+
+@dataclass(frozen=True)
+class Family:
+    """Sites that differ in nothing but the block they lie in."""
+
+    place: str
+    """Where they lie, with ``*`` for the number of the block: ``encoder.layer.*.attention``; or the one site's name."""
+    sites: tuple[SiteState, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(site.site for site in self.sites)
+
+    @property
+    def sites_on(self) -> int:
+        return sum(site.on for site in self.sites)
+
+
+def families_of(view: GraphView, sites: Sequence[SiteState]) -> tuple[Family, ...]:
+    """The sites, those at the same place of repeated blocks together, in the order of their first.
+
+    `view` is of a graph in which the anchors are, as a rule the pristine one. Blocks are copies as `GraphView.alike`
+    counts them. Two sites are at the same place where their anchors lie in copies, call the same there, and come at the
+    same turn among such calls.
+    """
+    turns: Counter[tuple[str, ...]] = Counter()
+    found: dict[tuple[object, ...], list[SiteState]] = {}
+    for site in sites:
+        node = view.by_name.get(site.site)
+        if node is None:  # another pass made it
+            found[site.site,] = [site]
+            continue
+        inside = (node.modules[-1][0] if node.modules else "", _called(node))
+        turns[inside] += 1
+        key = (_place(view, node), _called(node), turns[inside], len(site.nodes), site.exactness)
+        found.setdefault(key, []).append(site)
+    return tuple(Family(_named(key, of), tuple(of)) for key, of in found.items())
+
+
+def _place(view: GraphView, node: NodeView) -> str:
+    """The module around a node, with a star for what tells a block from its copies."""
+    place, parent = "", ""
+    for path, _ in node.modules:
+        own = path.removeprefix(parent).lstrip(".#")
+        if view.alike[path] > 1:
+            own = re.sub(r"\d+", "*", own) if re.search(r"\d", own) else "*"
+        place = f"{place}.{own}" if place else own
+        parent = path
+    return place
+
+
+def _called(node: NodeView) -> str:
+    """What a node calls, relative to the module that makes the call."""
+    return node.target.removeprefix(f"{node.module}.") if node.op == "call_module" else node.target
+
+
+def _named(key: tuple[object, ...], sites: list[SiteState]) -> str:
+    if len(sites) == 1:
+        return sites[0].site
+    place, called, turn = str(key[0]), str(key[1]), int(str(key[2]))
+    return f"{place}.{called.lstrip('.')}" + (f" ({turn})" if turn > 1 else "")

@@ -1,0 +1,33 @@
+"""The lines of generated code that a rewrite is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from torch.fx import GraphModule
+
+_ASSIGNED = re.compile(r"\s+(\w+)(?: : [^=]+)? = ")
+
+
+def statements_of(gm: GraphModule) -> Mapping[str, str]:
+    """The statement that computes each node, by the node's name, in the order of the graph.
+
+    >>> import torch
+    >>> gm = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU()))
+    >>> statements_of(gm)["output"]
+    'return _0'
+    """
+    found: dict[str, str] = {}
+    for line in gm.graph.python_code("self").src.splitlines():
+        statement = line.partition(";  ")[0]  # what stands behind it frees names
+        if match := _ASSIGNED.match(statement):
+            found[str(match[1])] = statement.strip()
+        elif statement.strip().startswith("return "):
+            found["output"] = statement.strip()
+    return found
+
+
+def lines_of(gm: GraphModule, names: Collection[str]) -> str:
+    """The statements of the nodes in `names`, in the order of the graph; what is not in the graph has none."""
+    return "\n".join(statement for name, statement in statements_of(gm).items() if name in names)

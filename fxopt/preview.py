@@ -1,0 +1,134 @@
+"""What switching a pass or a site would do, found on a copy that shares all weights: nothing is changed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from fxopt.core import Entry, Ledger, Pass
+from fxopt.workbench import Choice, Sites, Workbench
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What would disappear, appear and change, by node names, if a pass or some sites of it were switched."""
+
+    pass_name: str
+    sites: frozenset[str] | None
+    """None for all that the pass has."""
+    turns_on: bool
+    """Whether it would be switched on; else off."""
+    removed: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    """For each node that would appear, one that is there and beside which it would stand."""
+    parameters_delta: int = 0
+    """How many parameters more there would be; what is shared counts once."""
+    ops_delta: int = 0
+    """How many calls more the graph would make."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.removed or self.created or self.changed)
+
+    def __str__(self) -> str:
+        """The whole in a line.
+
+        >>> print(Preview("MergeLinears", None, True, created=("merged",), changed=("q", "k", "v"), ops_delta=1))
+        +1 node, ~3 nodes, +1 operation
+        """
+        counts = [(len(self.removed), "−", "node"), (len(self.created), "+", "node"), (len(self.changed), "~", "node")]
+        deltas = [(self.parameters_delta, "parameter"), (self.ops_delta, "operation")]
+        parts = [f"{sign}{_counted(count, word)}" for count, sign, word in counts if count]
+        parts += [f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta]
+        return ", ".join(parts) or "nothing would change"
+
+
+class Previews:
+    """The previews of one workbench, kept for its last states."""
+
+    def __init__(self, wb: Workbench, most: int = 256) -> None:
+        self._wb, self._most = wb, most
+        self._kept: OrderedDict[tuple[tuple[Choice, ...], str, frozenset[str] | None], Preview] = OrderedDict()
+
+    def of(self, pass_: Pass[Any] | str, site: Sites = None) -> Preview:
+        """See `preview`."""
+        signature = self._wb.state_of(pass_).pass_.signature
+        # Choices decide the graph, so they stand for its fingerprint, which would have to be computed.
+        key = (self._wb.choices, signature, _names(site))
+        if key not in self._kept:
+            self._kept[key] = preview(self._wb, pass_, site)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return self._kept[key]
+
+
+def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Preview:
+    """What switching a pass, or some sites of it, would do to the current graph: on if any of it is off, else off.
+
+    Raises:
+        FxoptError: the workbench has no such pass, or the pass no such site.
+    """
+    state, sites = wb.state_of(pass_), _names(site)
+    is_on = state.on if sites is None else sites <= {one.site for one in state.sites if one.on}
+    trial = wb.trial(wb.with_(pass_, site, on=not is_on))
+    old, new = ({node.name: node for node in gm.graph.nodes} for gm in (wb.current, trial))
+    removed = tuple(name for name in old if name not in new)
+    created = tuple(name for name in new if name not in old)
+    gone = {*removed, *created}
+    changed = tuple(name for name in dict.fromkeys(_changed(wb.current, trial)) if name not in gone)
+    return Preview(
+        pass_name=state.name,
+        sites=sites,
+        turns_on=not is_on,
+        removed=removed,
+        created=created,
+        changed=changed,
+        near=tuple(_beside(new[name], old) for name in created),
+        parameters_delta=_parameters(trial) - _parameters(wb.current),
+        ops_delta=_calls(trial) - _calls(wb.current),
+    )
+
+
+def _changed(before: GraphModule, after: GraphModule) -> Iterator[str]:
+    """What the sites changed that are in force on one of two graph modules alone."""
+    entries: list[dict[str, Entry]] = [{entry.id: entry for entry in Ledger.entries_of(gm)} for gm in (before, after)]
+    for mine, other in (entries, reversed(entries)):
+        for site_id, entry in mine.items():
+            if site_id not in other:
+                yield from entry.patch.changed
+
+
+def _beside(node: Node, old: dict[str, Node]) -> str:
+    """The nearest node of the old graph: one that reads the new one, else one that it reads."""
+    front, seen = [node], {node}
+    while front:
+        for one in front:
+            for other in (*one.users, *one.all_input_nodes):
+                if other.name in old:
+                    return other.name
+        front = [other for one in front for other in (*one.users, *one.all_input_nodes) if other not in seen]
+        seen.update(front)
+    return ""
+
+
+def _parameters(gm: GraphModule) -> int:
+    return sum(parameter.numel() for parameter in gm.parameters())
+
+
+def _calls(gm: GraphModule) -> int:
+    return sum(node.op.startswith("call_") for node in gm.graph.nodes)
+
+
+def _names(site: Sites) -> frozenset[str] | None:
+    return None if site is None else frozenset({site} if isinstance(site, str) else site)
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'s' if count != 1 else ''}"

@@ -1,0 +1,31 @@
+"""The lines of generated code that one site is about, with the site off and with it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fxopt.core import Ledger, Pass
+from fxopt.evidence import statements_of
+from fxopt.workbench import Workbench
+
+
+@dataclass(frozen=True)
+class SiteCode:
+    """Code before and after; empty where nothing stands there any longer, or did not yet."""
+
+    before: str
+    after: str
+
+
+def site_code(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteCode:
+    """The statements that differ between the graph without a site and with it, everything else as it is.
+
+    Where only weights change, the lines are those of the changed nodes, the same before and after.
+    """
+    off, on = (wb.trial(wb.with_(pass_, site, on=on)) for on in (False, True))
+    before, after = statements_of(off), statements_of(on)
+    patches = [entry.patch for entry in Ledger.entries_of(on) if entry.site == site]
+    names = {name for patch in patches for name in (*patch.changed, *patch.removed, *patch.created)}
+    names |= {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    return SiteCode(*("\n".join(line for name, line in code.items() if name in names) for code in (before, after)))

@@ -1,0 +1,114 @@
+"""What a workbench says of its passes: their sites, near misses and choices, as plain data."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fxopt.core import Entry, Exactness, FxoptError, Match, Miss, Pass
+
+
+@dataclass(frozen=True)
+class SiteState:
+    """A site of a pass: a match, and what was done there if it is on."""
+
+    id: str
+    """Of this site of this pass, the same in every process."""
+    site: str
+    """The name of the anchor node."""
+    nodes: tuple[str, ...]
+    """The nodes that the pass captured, the anchor first."""
+    explanation: str
+    exactness: Exactness
+    on: bool = False
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MissState:
+    """A near miss of a pass: the first condition that is not met there, and what could be done about it."""
+
+    site: str
+    reason: str
+    remedy: str
+    actual: str = ""
+    """What was found, in a few words."""
+    needed: str = ""
+    """What it would have to be."""
+    met: int = 0
+    """How many conditions were met before this one."""
+
+    @classmethod
+    def of(cls, miss: Miss) -> MissState:
+        return cls(miss.site, miss.reason, miss.remedy, miss.actual, miss.needed, miss.met)
+
+
+@dataclass(frozen=True, eq=False)
+class PassState:
+    """One pass on the workbench, as of the graph just before it."""
+
+    pass_: Pass[Any]
+    on: bool
+    sites: tuple[SiteState, ...]
+    misses: tuple[MissState, ...]
+    """The nearest first."""
+    seconds: float
+    """Time taken by the scan, and by the rewrite if the pass is on."""
+    error: str = ""
+    """Why the pass, though on, did nothing: it failed and was rolled back."""
+    failed_at: str = ""
+    """The node at which it failed, where that is known."""
+    report: str = ""
+    """Of the failure, for whoever mends the pass: where in its code, and the error."""
+
+    @property
+    def name(self) -> str:
+        return self.pass_.name
+
+    @property
+    def sites_on(self) -> int:
+        return sum(site.on for site in self.sites)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a pass is on, and the sites at which it is not."""
+
+    signature: str
+    """Of the pass."""
+    on: bool = False
+    without: frozenset[str] = frozenset()
+
+
+def site_state(pass_: Pass[Any], match: Match) -> SiteState:
+    names = tuple(node.name for node in match.nodes)
+    return SiteState(pass_.site_id(match), match.site, names, pass_.explain(match), pass_.exactness(match))
+
+
+def failed(state: PassState, failure: Exception) -> PassState:
+    """The state of a pass that failed and was rolled back."""
+    told = str(failure) if isinstance(failure, FxoptError) else f"{type(failure).__name__}: {failure}"
+    report = "".join(traceback.format_exception(failure))
+    return replace(state, error=told, failed_at=getattr(failure, "site", ""), report=report)
+
+
+def with_entries(sites: list[SiteState], entries: tuple[Entry, ...]) -> tuple[SiteState, ...]:
+    """The sites with what was done there. One that another made possible was not found by the scan; it comes last."""
+    done = {entry.site: entry for entry in entries}
+    known = {site.site for site in sites}
+    later = [
+        SiteState(entry.id, entry.site, (entry.site,), "made possible by another site of this pass", entry.exactness)
+        for entry in entries
+        if entry.site not in known
+    ]
+    return tuple(_with_patch(site, done.get(site.site)) for site in [*sites, *later])
+
+
+def _with_patch(site: SiteState, entry: Entry | None) -> SiteState:
+    if entry is None:
+        return site
+    patch = entry.patch
+    return replace(site, on=True, created=patch.created, changed=patch.changed, removed=patch.removed)
