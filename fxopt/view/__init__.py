@@ -3,18 +3,23 @@
 view = GraphView.of(gm)                                  # nodes and edges as frozen plain data
 shown = visible(view, default_unfolded(view))            # modules folded, plumbing left out
 picture = layout(shown)                                  # positions, from graphviz or the fallback
+both = layout_both(picture, visible(GraphView.of(later)))  # with what a rewrite changed, and nothing moves sideways
 marks = resolve(marks_by_node_name, shown)               # what to highlight; needs no new layout
 """
 
+from fxopt.view.comparison import Comparison, Side
 from fxopt.view.dot import to_dot
 from fxopt.view.folding import default_unfolded
 from fxopt.view.graph_view import GraphView
-from fxopt.view.layout import Layout, layout, pack
-from fxopt.view.marks import Mark, PassStyle, ResolvedMarks, resolve, styles_of
+from fxopt.view.layout import Layout, layout
+from fxopt.view.layout_both import layout_both
+from fxopt.view.marks import Mark, PassStyle, ResolvedMarks, families, resolve, styles_of
 from fxopt.view.node_view import NodeView
+from fxopt.view.packing import pack
 from fxopt.view.visible import Item, VisibleGraph, visible
 
 __all__ = [
+    "Comparison",
     "GraphView",
     "Item",
     "Layout",
@@ -22,9 +27,12 @@ __all__ = [
     "NodeView",
     "PassStyle",
     "ResolvedMarks",
+    "Side",
     "VisibleGraph",
     "default_unfolded",
+    "families",
     "layout",
+    "layout_both",
     "pack",
     "resolve",
     "styles_of",

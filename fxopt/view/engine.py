@@ -12,31 +12,43 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from fxopt.core.errors import FxoptError
 from fxopt.view.visible import Item
 
+Box: TypeAlias = tuple[float, float, float, float]
+"""x, y, width, height, in pixels from the top left."""
+
+Curve: TypeAlias = tuple[float, ...]
+"""x, y, x, y, ...: a straight line (4 numbers), or Bézier pieces that share end points."""
+
 LARGE = 1500
 """From so many boxes on, straight edges and a short simplex search: else the engine takes minutes."""
+
+
+POLL_SECONDS = 0.1
+"""How often it is asked whether a layout is still wanted."""
 
 
 class EngineError(FxoptError, RuntimeError):
     """A layout engine gave no layout: it is missing, crashed, took too long, or answered nonsense."""
 
 
+class LayoutStoppedError(FxoptError, RuntimeError):
+    """Nobody waits for this layout any more."""
+
+
 @dataclass(frozen=True)
 class Placement:
-    """What an engine answers, in pixels from the top left: boxes as (x, y, width, height)."""
+    """What an engine answers."""
 
-    boxes: tuple[tuple[float, float, float, float], ...]
-    clusters: Mapping[str, tuple[float, float, float, float]]
-    edges: Mapping[tuple[int, int], tuple[float, ...]]
-    """Each edge as x, y, x, y, ...: a straight line (4 numbers) or Bézier pieces that share end points."""
-
+    boxes: tuple[Box, ...]
+    clusters: Mapping[str, Box]
+    edges: Mapping[tuple[int, int], Curve]
     width: float
     height: float
 
@@ -58,28 +70,51 @@ def place(
     sizes: Sequence[tuple[int, int]],
     edges: Sequence[tuple[int, int]],
     timeout: float,
+    wanted: Callable[[], bool] = lambda: True,
 ) -> Placement:
     """Ask `program` where everything goes.
 
     Raises:
         EngineError: it did not answer with a layout within `timeout` seconds.
+        LayoutStoppedError: the layout is no longer `wanted`; the engine was ended.
     """
     text, clusters = dot_text(items, sizes, edges)
-    started = time.monotonic()
     try:
-        done = subprocess.run([program, "-Tjson0"], input=text.encode(), capture_output=True, timeout=timeout)
-    except OSError as error:
-        raise EngineError(f"{program} cannot be started: {error}") from error
+        answer = _answer(program, text.encode(), timeout, wanted)
     except subprocess.TimeoutExpired as error:
-        spent = time.monotonic() - started
-        raise EngineError(f"{program} was stopped after {spent:.0f} s on {len(items):,} boxes") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()[:300]
-        raise EngineError(f"{program} ended with code {done.returncode}" + (f": {said}" if said else ""))
+        raise EngineError(f"{program} was stopped after {timeout:.0f} s on {len(items):,} boxes") from error
     try:
-        return _read(json.loads(done.stdout), len(items), clusters)
+        return _read(json.loads(answer), len(items), clusters)
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise EngineError(f"{program} answered with something other than a layout ({error!r})") from error
+
+
+def _answer(program: str, text: bytes, timeout: float, wanted: Callable[[], bool]) -> bytes:
+    deadline = time.monotonic() + timeout
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen([program, "-Tjson0"], stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:
+        raise EngineError(f"{program} cannot be started: {error}") from error
+    left: bytes | None = text
+    with process:
+        try:
+            while True:
+                try:
+                    answer, said = process.communicate(left, max(min(POLL_SECONDS, deadline - time.monotonic()), 0))
+                    break
+                except subprocess.TimeoutExpired:
+                    left = None  # it goes on writing what it was given
+                    if time.monotonic() >= deadline:
+                        raise
+                if not wanted():
+                    raise LayoutStoppedError("the layout was stopped: something else is to be shown")
+        finally:
+            process.kill()
+    if process.returncode:
+        told = said.decode(errors="replace").strip()[:300]
+        raise EngineError(f"{program} ended with code {process.returncode}" + (f": {told}" if told else ""))
+    return answer
 
 
 def dot_text(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
+from fxopt.view.comparison import Comparison, Side
 from fxopt.view.engine import EngineError, Placement, engines, place
 from fxopt.view.fallback import place_without_engine
 from fxopt.view.kinds import KINDS
@@ -21,6 +21,10 @@ PORTALS = ((30, 4), (6, 8))
 """An edge that spans more boxes than the first number, from a box with at least the second number of users, becomes
 a portal: masks and rotary tables, which every layer reads, would else cost the engine minutes and cover the picture
 with lines. The second pair is for folded pictures, where twelve layers are twelve boxes."""
+
+
+MOST_FOR_ENGINE = 12_000
+"""Of more boxes, graphviz would use up its time and give no layout: a chain of 20,000 takes it over 20 seconds."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Layout:
     """The boxes of `graph` in pixels from the top left, the frames around modules, and the edges.
 
     `portals` are edges drawn as stubs. `engine` says who placed the boxes; where that is not the first
-    choice, `note` says why, in a sentence for the visitor.
+    choice, `note` says why, in a sentence for the visitor. The layout of two graphs says by `comparison` what is
+    in which.
     """
 
     graph: VisibleGraph
@@ -50,6 +55,7 @@ class Layout:
     height: float
     engine: str
     note: str = ""
+    comparison: Comparison | None = None
 
     @property
     def is_fallback(self) -> bool:
@@ -58,7 +64,7 @@ class Layout:
     @cached_property
     def id(self) -> str:
         """The same for the same picture to the pixel."""
-        return blake2b(_json(self._picture).encode(), digest_size=12).hexdigest()
+        return blake2b(as_json(self._picture).encode(), digest_size=12).hexdigest()
 
     def payload(self) -> dict[str, Any]:
         """What the browser needs to draw, short of marks: lists in the order of the boxes."""
@@ -70,7 +76,7 @@ class Layout:
         items = self.graph.items
         groups = {index: item for index, item in enumerate(items) if item.path}
         return {
-            "version": 1,
+            "version": 2,
             "width": round(self.width),
             "height": round(self.height),
             "caption": self.graph.caption,
@@ -89,18 +95,57 @@ class Layout:
                 [cluster.path, cluster.title, cluster.depth, *map(round, cluster.box)] for cluster in self.clusters
             ],
             "portals": [index for pair in self.portals for index in pair],
+            **({"sides": self._sides(self.comparison)} if self.comparison else {}),
+        }
+
+    def _sides(self, both: Comparison) -> dict[str, Any]:
+        """What is in which of two graphs, sparsely: the numbers of boxes and edges, and texts that differ."""
+
+        def only(sides: Sequence[Side]) -> list[list[int]]:
+            return [[i for i, of in enumerate(sides) if of is side] for side in (Side.BEFORE, Side.AFTER)]
+
+        kinds = list(KINDS)
+        return {
+            "boxes": only(both.boxes),
+            "edges": only([both.edges[source, target] for source, target, _ in self.edges]),
+            "portals": only([both.edges[pair] for pair in self.portals]),
+            "retold": {
+                index: [kinds.index(item.kind), item.title, item.subtitle, " ".join(item.members)]
+                for index, item in both.retold.items()
+            },
+            "captions": both.captions,
         }
 
 
-def layout(graph: VisibleGraph, *, timeout: float = 20.0) -> Layout:
+def layout(graph: VisibleGraph, *, timeout: float = 20.0, wanted: Callable[[], bool] = lambda: True) -> Layout:
     """Place the boxes of `graph` with the best engine there is, within `timeout` seconds of engine time.
 
     Where no engine is installed, or it crashes or takes too long, a plain layered layout is made here,
     and `Layout.note` says so.
+
+    Raises:
+        LayoutStoppedError: `wanted`, which is asked now and then, says no.
     """
-    sizes = [box_size(item.title, item.subtitle, bool(item.path)) for item in graph.items]
     kept, portals = split_portals(graph.edges)
-    placement, engine, note = _placed(graph, sizes, kept, timeout)
+    placement, engine, note = placed(graph, sizes_of(graph), kept, timeout, wanted)
+    return assembled(graph, placement, kept, portals, engine, note)
+
+
+def sizes_of(graph: VisibleGraph) -> list[tuple[int, int]]:
+    """What each box of `graph` asks for, in pixels."""
+    return [box_size(item.title, item.subtitle, bool(item.path)) for item in graph.items]
+
+
+def assembled(
+    graph: VisibleGraph,
+    placement: Placement,
+    kept: Sequence[tuple[int, int]],
+    portals: Sequence[tuple[int, int]],
+    engine: str,
+    note: str,
+    comparison: Comparison | None = None,
+) -> Layout:
+    """The layout of `graph` as it was placed, with the frames named."""
     classes = {path: name for item in graph.items for path, name in item.modules}
     depths = {path: depth for item in graph.items for depth, (path, _) in enumerate(item.modules)}
     clusters = [
@@ -116,20 +161,30 @@ def layout(graph: VisibleGraph, *, timeout: float = 20.0) -> Layout:
         height=placement.height,
         engine=engine,
         note=note,
+        comparison=comparison,
     )
 
 
-def _placed(
-    graph: VisibleGraph, sizes: Sequence[tuple[int, int]], edges: Sequence[tuple[int, int]], timeout: float
+def placed(
+    graph: VisibleGraph,
+    sizes: Sequence[tuple[int, int]],
+    edges: Sequence[tuple[int, int]],
+    timeout: float,
+    wanted: Callable[[], bool],
 ) -> tuple[Placement, str, str]:
+    """Where the best engine places everything, its name, and what is to be said of that."""
     deadline = time.monotonic() + timeout
     notes = []
-    for name, program in engines():
+    found = list(engines())
+    if len(graph.items) > MOST_FOR_ENGINE:
+        notes.append(f"{len(graph.items):,} boxes are more than graphviz lays out in reasonable time")
+        found = []
+    for name, program in found:
         left = deadline - time.monotonic()
         if left <= 0:
             break
         try:
-            placement = place(program, graph.items, sizes, edges, left)
+            placement = place(program, graph.items, sizes, edges, left, wanted)
             missing = [edge for edge in edges if edge not in placement.edges]
             if missing:
                 raise EngineError(f"{program} left out {len(missing)} edges")
@@ -158,12 +213,8 @@ def split_portals(edges: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int
     return kept, portals
 
 
-def pack(picture: Layout) -> bytes:
-    """`Layout.payload` as the browser component takes it: JSON, gzipped, the same bytes each time."""
-    return gzip.compress(_json(picture.payload()).encode(), 6, mtime=0)
-
-
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
+    """`value` as the shortest JSON there is of it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from fxopt.view.visible import VisibleGraph
 
-MarkKind = Literal["matched", "applied", "miss", "created", "changed", "removed"]
+MarkKind = Literal["matched", "applied", "miss", "created", "changed", "removed", "failed"]
 MARK_KINDS: tuple[MarkKind, ...] = get_args(MarkKind)
 
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#f0e442")
@@ -99,6 +99,16 @@ def resolve(marks: Mapping[str, Sequence[Mark]], graph: VisibleGraph, passes: Se
         for index, counts in sorted(found.items())
     }
     return ResolvedMarks(boxes, styles_of(names), tuple(unseen))
+
+
+def families(groups: Iterable[Collection[str]], graph: VisibleGraph) -> tuple[tuple[int, ...], ...]:
+    """The boxes that belong together, where nodes do; a group that is seen in one box alone says nothing."""
+    found: dict[tuple[int, ...], None] = {}
+    for names in groups:
+        boxes = {index for name in names if (index := graph.find(name)) is not None}
+        if len(boxes) > 1:
+            found[tuple(sorted(boxes))] = None
+    return tuple(found)
 
 
 def _order(mark: Mark) -> tuple[int, int]:

@@ -1,0 +1,93 @@
+"""Two states of a graph in one picture: what is in both has one box, and what is in one alone keeps its slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from fxopt.view.visible import Item, VisibleGraph
+
+
+class Side(IntEnum):
+    """In which of the two graphs something is."""
+
+    BOTH = 0
+    BEFORE = 1
+    AFTER = 2
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The boxes and edges of two graphs together.
+
+    `graph` has the boxes of both: those of `before` in their order, and what only `after` has among them, where it
+    stands there. A box that is in both is as `before` says; `retold` has those that `after` says otherwise.
+    """
+
+    before: VisibleGraph = field(repr=False)
+    after: VisibleGraph = field(repr=False)
+    graph: VisibleGraph
+    boxes: tuple[Side, ...]
+    edges: Mapping[tuple[int, int], Side]
+    retold: Mapping[int, Item]
+
+    @classmethod
+    def of(cls, before: VisibleGraph, after: VisibleGraph) -> Comparison:
+        items, sides = _merged(before, after)
+        place = {item.name: index for index, item in enumerate(items)}
+        edges: dict[tuple[int, int], Side] = {}
+        for of, side in ((before, Side.BEFORE), (after, Side.AFTER)):
+            names = [place[item.name] for item in of.items]
+            for source, target in of.edges:
+                edge = names[source], names[target]
+                edges[edge] = Side.BOTH if edge in edges else side
+        retold = {
+            place[item.name]: item
+            for item in after.items
+            if sides[place[item.name]] is Side.BOTH and item != items[place[item.name]]
+        }
+        owner = {name: place[of.items[index].name] for of in (after, before) for name, index in of.owner.items()}
+        graph = VisibleGraph(tuple(items), tuple(sorted(edges)), owner, max(before.total, after.total), after.hidden)
+        return cls(before, after, graph, tuple(sides), edges, retold)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the two look alike."""
+        return not self.retold and not any(self.boxes) and not any(self.edges.values())
+
+    @property
+    def created(self) -> tuple[int, ...]:
+        """The boxes that only `after` has."""
+        return tuple(index for index, side in enumerate(self.boxes) if side is Side.AFTER)
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The boxes that only `before` has."""
+        return tuple(index for index, side in enumerate(self.boxes) if side is Side.BEFORE)
+
+    @property
+    def captions(self) -> tuple[str, str, str]:
+        """What is shown of `before`, of `after`, and of both together."""
+        parts = [f"{len(boxes):,} {word}" for boxes, word in ((self.removed, "gone"), (self.created, "new")) if boxes]
+        both = ", ".join([self.after.caption, *parts])
+        return self.before.caption, self.after.caption, both
+
+
+def _merged(before: VisibleGraph, after: VisibleGraph) -> tuple[list[Item], list[Side]]:
+    """The boxes of both with where each is: one that is new stands behind that which it follows in `after`."""
+    old = {item.name for item in before.items}
+    behind: dict[str, list[Item]] = {}
+    last = ""
+    for item in after.items:
+        if item.name in old:
+            last = item.name
+        else:
+            behind.setdefault(last, []).append(item)
+    kept = {item.name for item in after.items}
+    items, sides = list(behind.get("", ())), [Side.AFTER] * len(behind.get("", ()))
+    for item in before.items:
+        new = behind.get(item.name, ())
+        items += [item, *new]
+        sides += [Side.BOTH if item.name in kept else Side.BEFORE, *[Side.AFTER] * len(new)]
+    return items, sides

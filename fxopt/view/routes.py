@@ -1,0 +1,173 @@
+"""Ways for edges that no engine has drawn: along those it drew where that can be, else straight down."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from fxopt.view.engine import Box, Curve, Placement
+
+LONGEST = 4
+"""So many removed boxes in a row are looked through for the way that an edge went before."""
+
+
+class Routes:
+    """Routes edges in `placement`, which has curves for the edges that were there before.
+
+    Args:
+        removed: boxes that no edge of the new graph touches; an edge may go where they were.
+        created: boxes that no old edge touches.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        removed: Collection[int],
+        created: Collection[int],
+        edges: Collection[tuple[int, int]],
+    ) -> None:
+        self._boxes, self._curves = placement.boxes, placement.edges
+        self._removed, self._created = frozenset(removed), frozenset(created)
+        self._table = np.array(placement.boxes).reshape(-1, 4)
+        self._after: dict[int, list[int]] = {}
+        for source, target in placement.edges:
+            self._after.setdefault(source, []).append(target)
+        self._users: dict[int, list[int]] = {}
+        self._inputs: dict[int, list[int]] = {}
+        for source, target in edges:
+            self._users.setdefault(source, []).append(target)
+            self._inputs.setdefault(target, []).append(source)
+
+    def route(self, source: int, target: int) -> Curve:
+        """A way from the one box to the other: of those that are known, the first that crosses the fewest boxes."""
+        if way := self._through_removed(source, target):
+            return self._joined(way)
+        start, end = _bottom(self._boxes[source]), _top(self._boxes[target])
+        ways = [_bow(start, end)]
+        if target in self._created:
+            known = (self._curves.get((source, user), ()) for user in self._behind(target))
+            ways += [_led(curve, end) for curve in known if len(curve) >= 8]
+        if source in self._created:
+            ways += [_joining(start, curve) for curve in self._into(source, target)]
+        return min(ways, key=lambda curve: self._crossed(curve, source, target))
+
+    def _crossed(self, curve: Curve, source: int, target: int) -> int:
+        """How many boxes a way leads through. One that turns back upwards is as bad as any can be."""
+        points = _sampled(curve)
+        if (np.diff(points[:, 1]) < -1).any() and self._boxes[target][1] > self._boxes[source][1]:
+            return len(self._boxes)
+        x, y = points[:, :1], points[:, 1:]
+        left, top, width, height = self._table.T
+        inside = ((x > left) & (x < left + width) & (y > top) & (y < top + height)).any(axis=0)
+        inside[[source, target, *self._removed]] = False
+        return int(inside.sum())
+
+    def _through_removed(self, source: int, target: int) -> tuple[int, ...]:
+        """The boxes on the old way between two, all but the ends removed; nothing where there is none."""
+        came_from: dict[int, int] = {}
+        front = [source]
+        for _ in range(LONGEST + 1):
+            reached = []
+            for index in front:
+                for user in self._after.get(index, ()):
+                    if user not in came_from:
+                        came_from[user] = index
+                        reached.append(user)
+            if target in came_from:
+                way = [target]
+                while way[-1] != source:
+                    way.append(came_from[way[-1]])
+                return tuple(reversed(way))
+            front = [index for index in reached if index in self._removed]
+        return ()
+
+    def _joined(self, way: Sequence[int]) -> Curve:
+        points = [*self._curves[way[0], way[1]]]
+        for step in pairwise(way[1:]):
+            curve = self._curves[step]
+            points = [*_bezier(points), *_line(points[-2:], curve[:2]), *_bezier(curve)[2:]]
+        return tuple(points)
+
+    def _into(self, source: int, target: int) -> list[Curve]:
+        """The old ways into a box from what a new one reads; they lead around what is between."""
+        found, seen, todo = [], {source}, [source]
+        while todo:
+            for other in self._inputs.get(todo.pop(), ()):
+                curve = self._curves.get((other, target), ())
+                if len(curve) >= 8:
+                    found.append(curve)
+                if other in self._created and other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return found
+
+    def _behind(self, index: int) -> list[int]:
+        """The old boxes that a new one leads to, through new ones alone."""
+        found, todo, seen = [], [index], {index}
+        while todo:
+            for user in self._users.get(todo.pop(), ()):
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user in self._created:
+                    todo.append(user)
+                else:
+                    found.append(user)
+        return found
+
+
+def _top(box: Box) -> tuple[float, float]:
+    x, y, w, _ = box
+    return x + w / 2, y
+
+
+def _bottom(box: Box) -> tuple[float, float]:
+    x, y, w, h = box
+    return x + w / 2, y + h
+
+
+def _bow(start: tuple[float, float], end: tuple[float, float]) -> Curve:
+    (x0, y0), (x1, y1) = start, end
+    bend = max(abs(y1 - y0) * 0.4, 12.0)
+    return x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1
+
+
+def _bezier(points: Sequence[float]) -> list[float]:
+    """A curve in Bézier pieces; a straight line is one piece."""
+    return [*points] if len(points) >= 8 else [*points[:2], *_line(points[:2], points[-2:])]
+
+
+def _line(start: Sequence[float], end: Sequence[float]) -> list[float]:
+    """The piece that goes on from `start`, short of it, straight to `end`."""
+    (x0, y0), (x1, y1) = start, end
+    return [x0 + (x1 - x0) / 3, y0 + (y1 - y0) / 3, x0 + 2 * (x1 - x0) / 3, y0 + 2 * (y1 - y0) / 3, x1, y1]
+
+
+def _led(curve: Curve, end: tuple[float, float]) -> Curve:
+    """`curve` as far as it stays above `end`, and from there to it."""
+    kept = 2
+    while kept + 6 <= len(curve) and curve[kept + 5] < end[1] - 12:
+        kept += 6
+    return (*curve[:kept], *_bow((curve[kept - 2], curve[kept - 1]), end)[2:])
+
+
+def _joining(start: tuple[float, float], curve: Curve) -> Curve:
+    """From `start` into `curve`, from where that is well below it on; straight to its end where it never is."""
+    at = 0
+    while at + 2 < len(curve) and curve[at + 1] < start[1] + 24:
+        at += 6
+    if at + 2 >= len(curve):
+        return _bow(start, (curve[-2], curve[-1]))
+    return (*_bow(start, (curve[at], curve[at + 1])), *curve[at + 2 :])
+
+
+def _sampled(curve: Curve, steps: int = 9) -> npt.NDArray[np.float64]:
+    """Points along a curve of Bézier pieces."""
+    ends = np.array(curve).reshape(-1, 2)
+    share = np.linspace(0, 1, steps)[:, None]
+    weights = ((1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share), share**3)
+    pieces = [sum(w * ends[at + k] for k, w in enumerate(weights)) for at in range(0, len(ends) - 3, 3)]
+    return np.vstack(pieces)
