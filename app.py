@@ -17,6 +17,7 @@ def page() -> None:
     from fxopt.ui.evidence_panel import evidence_panel
     from fxopt.ui.graph_panel import graph_panel
     from fxopt.ui.inspector import inspector
+    from fxopt.ui.keys import keys
     from fxopt.ui.model_picker import model_picker
     from fxopt.ui.pass_panel import pass_panel
 
@@ -24,6 +25,7 @@ def page() -> None:
     session = model_picker()
     if session is None:
         return
+    session.obey()
     passes, graph, inspected = st.columns([3, 6, 3])
     with graph:
         graph_panel(session)
@@ -32,6 +34,8 @@ def page() -> None:
     with inspected.container(height=690, border=False, key="inspected"):
         inspector(session)
     evidence_panel(session)
+    keys(session)
+    session.was_drawn()
 
 
 page()

@@ -6,6 +6,7 @@ import streamlit as st
 
 from fxopt.ui.code_tab import code_tab
 from fxopt.ui.latency_tab import latency_tab
+from fxopt.ui.nodes_tab import nodes_tab
 from fxopt.ui.numerics_tab import numerics_tab
 from fxopt.ui.parameters_tab import parameters_tab
 from fxopt.ui.session import Session
@@ -15,6 +16,7 @@ TABS = {
     "Numerics": numerics_tab,
     "Latency": latency_tab,
     "Code": code_tab,
+    "Nodes": nodes_tab,
 }
 
 

@@ -3,66 +3,110 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component
+from fxopt.ui.graph_component import View, graph_component
 from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
-from fxopt.ui.session import Session
-from fxopt.view import GraphView, VisibleGraph, default_unfolded, layout, pack, resolve, to_dot, visible
+from fxopt.ui.pictures import PackedLayout, packed
+from fxopt.ui.session import Session, Shown, Together
+from fxopt.view import GraphView, Mark, VisibleGraph, default_unfolded, families, resolve, to_dot, visible
+from fxopt.view.costs import bars, parameters_of
 from fxopt.view.engine import engines
 
 HEIGHT = 600
-LAYOUTS = 64
-"""How many layouts are kept in memory, for all visitors together; one takes a few kilobytes."""
-
-
-@dataclass(frozen=True)
-class PackedLayout:
-    """A layout as it goes to the browser; plain data, so that it can be cached for everyone."""
-
-    id: str
-    data: bytes
-
-
-@st.cache_resource(max_entries=LAYOUTS, show_spinner=False)
-def packed(digest: str, _graph: VisibleGraph) -> PackedLayout:
-    picture = layout(_graph)
-    return PackedLayout(picture.id, pack(picture))
+PICTURES = (*get_args(Shown), *get_args(Together))
+SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
 
 
 def graph_panel(session: Session) -> None:
-    """Draw the bar above the graph, and the graph."""
-    view = session.view_of(session.shown)
-    shown = session.remember("visible", (view.digest, session.unfolded), lambda: visible(view, session.unfolded))
-    _bar(session, view)
-    picture = packed(shown.digest, shown)
-    states = session.workbench.states
-    marks = marks_of(states, session.looked_at, original=session.shown == "Original")
-    graph_component(
-        picture.data,
-        picture.id,
-        key="graph",
-        marks=resolve(marks, shown, [state.name for state in states]),
-        selected=session.selected or None,
-        height=HEIGHT,
-        title=f"Graph of {session.opened.source.title}, {session.shown.lower()}",
-        subject=session.opened.source.key,
-        on_select=lambda name: session.select(name or ""),
-        on_toggle=session.fold,
-    )
+    """Draw the bar above the graph, and the graph: one of the two, both side by side, or both in one picture."""
+    _bar(session)
+    picture = packed(_visible(session, "Original"), _visible(session, "Now"))
+    if session.together == "Side by side":
+        for column, shown in zip(st.columns(2, gap="small"), get_args(Shown)):
+            with column:
+                _pane(session, picture, shown)
+    else:
+        _pane(session, picture, session.together or session.shown)
     _facts(session)
 
 
-def _bar(session: Session, view: GraphView) -> None:
+def _visible(session: Session, shown: Shown) -> VisibleGraph:
+    if shown == "Now" and not session.workbench.is_changed:
+        shown = "Original"
+    view = session.view_of(shown)
+    key = (view.digest, session.unfolded)
+    return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded))
+
+
+def _pane(session: Session, picture: PackedLayout, shown: str) -> None:
+    linked = session.together == "Side by side"
+    states = session.colored_states
+    # The picture that is always there brings the layout, so that going from one to another sends none.
+    is_first = not linked or shown == "Now"
+    graph_component(
+        picture.data if is_first else None,
+        picture.id,
+        key="graph" if is_first else "graph before",
+        marks=resolve(_marks(session, shown), picture.graph, [state.name for state in states]),
+        selected=session.selected or None,
+        height=HEIGHT,
+        title=f"Graph of {session.opened.source.title}, {shown.lower()}",
+        subject=session.opened.source.key,
+        side=SIDES[shown],
+        related=families(
+            [(*site.changed, *site.created, *site.removed) for state in states for site in state.sites if site.on],
+            picture.graph,
+        ),
+        bars=_bars(session, picture, shown),
+        link="graph" if linked else None,
+        on_select=lambda name: _select(session, name or "", shown),
+        on_toggle=session.fold,
+    )
+
+
+def _marks(session: Session, shown: str) -> Mapping[str, Sequence[Mark]]:
+    found: dict[str, dict[Mark, None]] = {}
+    for original in (True, False):
+        if (shown == "Now" and original) or (shown == "Original" and not original):
+            continue
+        for name, marks in marks_of(session.colored_states, session.looked_at, original=original).items():
+            found.setdefault(name, {}).update(dict.fromkeys(marks))
+    return {name: tuple(marks) for name, marks in found.items()}
+
+
+def _bars(session: Session, picture: PackedLayout, shown: str) -> Mapping[int, tuple[float, str]]:
+    if not st.session_state.get("cost bars"):
+        return {}
+    graph: Shown = "Original" if shown == "Original" else "Now"
+    key = session.workbench.choices if graph == "Now" else None
+    costs = session.remember(f"parameters of {graph}", key, lambda: parameters_of(session.graph_of(graph)))
+    return bars(costs, picture.graph)
+
+
+def _select(session: Session, name: str, shown: str) -> None:
+    """Select a node, and tell the inspector which of the two graphs it was pointed at in."""
+    session.select(name)
+    if shown != "Diff":
+        session.shown = "Original" if shown == "Original" else "Now"
+    elif name and not name.startswith("@"):
+        session.shown = "Now" if name in session.view_of("Now").by_name else "Original"
+
+
+def _bar(session: Session) -> None:
+    view = session.view_of("Original")
+    every = frozenset(view.module_classes) | frozenset(session.view_of("Now").module_classes)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph bar"):
-        if st.session_state.get("shown") != session.shown:
-            st.session_state["shown"] = session.shown
+        chosen = session.together or session.shown
+        if st.session_state.get("shown") != chosen:
+            st.session_state["shown"] = chosen
         st.segmented_control(
             "Which graph",
-            ["Original", "Now"],
+            PICTURES,
             key="shown",
             label_visibility="collapsed",
             required=True,
@@ -73,7 +117,7 @@ def _bar(session: Session, view: GraphView) -> None:
         for label, unfolded, told in (
             ("Fold", frozenset[str](), "Fold every module into one box"),
             ("Blocks", default_unfolded(view), "Open as many modules as fit a first look"),
-            ("Unfold", frozenset(view.module_classes), "Open every module"),
+            ("Unfold", every, "Open every module"),
         ):
             st.button(
                 label,
@@ -84,11 +128,15 @@ def _bar(session: Session, view: GraphView) -> None:
                 args=(session, unfolded),
             )
         with st.popover("Save", key="save", help="The graph as a file"):
-            _downloads(session, view)
+            _downloads(session, session.view_of(session.shown))
 
 
 def _show(session: Session) -> None:
-    session.shown = st.session_state["shown"]
+    chosen = st.session_state["shown"]
+    if chosen == "Side by side" or chosen == "Diff":
+        session.together = chosen
+    else:
+        session.shown, session.together = chosen, None
 
 
 def _unfold(session: Session, unfolded: frozenset[str]) -> None:
@@ -117,7 +165,7 @@ def _svg(dot: str) -> bytes:
 
 
 def _facts(session: Session) -> None:
-    """How the graph came to be, in a line."""
+    """How the graph came to be, in a line, and whether boxes tell what they cost."""
     opened = session.opened
     report = opened.report
     rungs = {
@@ -129,7 +177,13 @@ def _facts(session: Session) -> None:
     }
     free = f", free: {', '.join(report.free)}" if report.free else ""
     replayed = ", replayed against the model" if report.verified else ", not replayed"
-    st.caption(
-        f"{escaped(opened.source.title)} at {opened.sizes} · {rungs.get(report.rung, report.rung)} "
-        f"in {report.seconds:.1f} s{escaped(free)}{replayed}"
-    )
+    with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph facts"):
+        st.checkbox(
+            "Cost bars",
+            key="cost bars",
+            help="A bar in each box: its parameters, against the box that has the most",
+        )
+        st.caption(
+            f"{escaped(opened.source.title)} at {opened.sizes} · {rungs.get(report.rung, report.rung)} "
+            f"in {report.seconds:.1f} s{escaped(free)}{replayed}"
+        )

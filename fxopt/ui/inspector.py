@@ -6,10 +6,9 @@ import streamlit as st
 from torch.fx import Node
 
 from fxopt.core.graph import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
-from fxopt.ui.markdown import code, escaped
+from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session, Shown
-from fxopt.view import PassStyle, styles_of
-from fxopt.workbench import PassState
+from fxopt.ui.verdict_list import said, verdict_list
 
 MANY = 8
 """How many inputs or users are offered as buttons."""
@@ -21,7 +20,7 @@ def inspector(session: Session) -> None:
     if not name:
         st.markdown("**Nothing selected**")
         st.caption("Click a box in the graph, or a site in the list of passes, to read what it is and what each pass "
-                   "says of it. A double click opens or folds a module.")  # fmt: skip
+                   "says of it. A double click opens or folds a module; the key ? lists all keys.")  # fmt: skip
     elif name.startswith("@"):
         _module(session, name.partition("#")[0][1:])
     else:
@@ -41,14 +40,14 @@ def _module(session: Session, path: str) -> None:
     st.button(
         "Fold the module" if opened else "Open the module", key="fold selected", on_click=session.fold, args=(path,)
     )
-    st.markdown(f"{len(inside):,} node{'s' if len(inside) != 1 else ''} in it")
+    st.markdown(f"{counted(len(inside), 'node')} in it")
     names = {node.name for node in inside}
-    for style, state in _styled(session):
+    for state in session.workbench.states:
         sites = sum(not names.isdisjoint((site.site, *site.created, *site.changed)) for site in state.sites)
         misses = sum(miss.site in names for miss in state.misses)
         if sites or misses:
-            near = f", {misses} near miss{'es' if misses != 1 else ''}" if misses else ""
-            _said(style, f"{sites} site{'s' if sites != 1 else ''}{near}")
+            near = f", {counted(misses, 'near miss', 'near misses')}" if misses else ""
+            said(session.styles[state.name], f"{counted(sites, 'site')}{near}")
 
 
 # ---- a node
@@ -56,18 +55,20 @@ def _module(session: Session, path: str) -> None:
 
 def _node(session: Session, name: str) -> None:
     shown, node = _find(session, name)
-    st.markdown(f"**{escaped(name)}**")
+    st.code(name, language=None, wrap_lines=True)  # with a button to copy it
     if node is None:
-        st.caption("No node of this name is in the graph.")
+        st.info("No node of this name is in either graph: what made it is off now.", icon=":material/search_off:")
         return
     if shown != session.shown:
+        here = "the original" if shown == "Now" else "the graph as it is now"
         where = "the graph as it is now" if shown == "Now" else "the original graph"
+        st.caption(f"It has no counterpart in {here}.")
         st.button(f"Only in {where}: show it", key="show where it is", on_click=session.show, args=(shown,))
     _facts(node)
     _source(node)
     for told in session.workbench.story(name):
         st.markdown(f":material/history: {escaped(told)}")
-    _passes(session, name)
+    verdict_list(session, name)
     _parameters(node)
     _neighbors(session, "Reads", [other.name for other in inputs_of(node)])
     _neighbors(session, "Read by", [user.name for user in node.users])
@@ -139,44 +140,3 @@ def _neighbors(session: Session, label: str, names: list[str]) -> None:
             st.button(code(name), key=f"{label} {name}", type="tertiary", on_click=session.select, args=(name,))
         if len(names) > MANY:
             st.caption(f"and {len(names) - MANY} more")
-
-
-# ---- what the passes say
-
-
-def _styled(session: Session) -> list[tuple[PassStyle, PassState]]:
-    states = session.workbench.states
-    return list(zip(styles_of([state.name for state in states]), states))
-
-
-def _passes(session: Session, name: str) -> None:
-    silent = []
-    for style, state in _styled(session):
-        told = list(_verdicts(state, name))
-        for text in told:
-            _said(style, text)
-        if not told:
-            silent.append(style.letter)
-    if silent:
-        st.caption(f"Nothing to say here: {', '.join(silent)}")
-
-
-def _verdicts(state: PassState, name: str) -> list[str]:
-    """What a pass says of a node, as Markdown."""
-    told = []
-    for site in state.sites:
-        if name in (site.site, *site.nodes, *site.created, *site.changed, *site.removed):
-            done = "applied" if site.on else "matches"
-            at = "here" if site.site == name else f"at {code(site.site)}"
-            told.append(f"**{done} {at}**: {escaped(site.explanation)}")
-    for miss in state.misses:
-        if miss.site == name:
-            remedy = f" To change that: {escaped(miss.remedy)}." if miss.remedy else ""
-            told.append(f"**near miss**: {escaped(miss.reason)}.{remedy}")
-    return told
-
-
-def _said(style: PassStyle, text: str) -> None:
-    with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
-        st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-        st.markdown(f"{style.name} {text}")

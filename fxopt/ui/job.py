@@ -16,17 +16,22 @@ class Job(Generic[T]):
 
     >>> job = Job(lambda progress: progress(0.5) and 42)
     >>> job.wait(), job.result, job.error
-    (None, 42, '')
+    (True, 42, '')
     """
 
     def __init__(self, work: Callable[[Progress], T]) -> None:
         self.share = 0.0
         self.result: T | None = None
-        self.error = ""
+        self.failure: Exception | None = None
         """What went wrong, if anything did."""
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
+
+    @property
+    def error(self) -> str:
+        """What went wrong, in words; empty where nothing did."""
+        return f"{type(self.failure).__name__}: {self.failure}" if self.failure is not None else ""
 
     @property
     def running(self) -> bool:
@@ -36,14 +41,16 @@ class Job(Generic[T]):
         """Ask the work to end; it does so at its next report of progress."""
         self._ending.set()
 
-    def wait(self) -> None:
-        self._thread.join()
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it is done, or for so many seconds; say whether it is done."""
+        self._thread.join(seconds)
+        return not self.running
 
     def _run(self, work: Callable[[Progress], T]) -> None:
         try:
             self.result = work(self._progress)
         except Exception as error:  # noqa: BLE001 - it would end in this thread unseen; the page shows it
-            self.error = f"{type(error).__name__}: {error}"
+            self.failure = error
 
     def _progress(self, share: float) -> bool:
         self.share = min(max(share, 0.0), 1.0)

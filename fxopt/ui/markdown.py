@@ -31,6 +31,15 @@ def code(text: str) -> str:
     return f"{fence} {text} {fence}" if longest else f"`{text}`"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "site"), counted(1200, "near miss", "near misses")
+    ('1 site', '1,200 near misses')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def from_docstring(docstring: str | None) -> str:
     r"""A docstring of ours as Markdown: double backticks are code, and doctests stand in blocks.
 

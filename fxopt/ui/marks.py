@@ -13,6 +13,8 @@ def marks_of(states: Sequence[PassState], looked_at: str = "", original: bool = 
     """The marks by node name. In the original graph, those on what was removed; in the current, on what was created."""
     found: dict[str, dict[Mark, None]] = defaultdict(dict)
     for index, state in enumerate(states):
+        if state.failed_at:
+            found[state.failed_at][Mark("failed", index)] = None
         for site in state.sites:
             if site.on:
                 for name, mark in _of_rewritten(site, index, original):

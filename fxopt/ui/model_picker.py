@@ -2,54 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
 import streamlit as st
 
-from fxopt.core.errors import FxoptError, ModelError
-from fxopt.models import ZOO, LocalFolder, ModelSource, SizeRange, Sizes, model_source
+from fxopt.core.errors import ModelError
+from fxopt.models import ZOO, SizeRange, Sizes, model_source
+from fxopt.ui.keys import ask_for_sheet
 from fxopt.ui.markdown import escaped
-from fxopt.ui.session import Session, captured
+from fxopt.ui.opening import FOLDER, Opening, Request
+from fxopt.ui.problem import Problem, show_problem
+from fxopt.ui.session import Session
 
-FOLDER = "folder"
 _FOLDER_HELP = (
     "A folder with config.json and model.safetensors of an architecture that transformers knows, as "
     "`model.save_pretrained(folder)` writes it. It is read on the machine that serves this page; no code of it is run."
 )
 
 
-@dataclass(frozen=True)
-class Request:
-    """A model that a visitor asked for, at sizes; None for a size means its default."""
-
-    key: str
-    folder: str = ""
-    batch: int | None = None
-    sequence: int | None = None
-
-    @property
-    def source(self) -> ModelSource:
-        return LocalFolder(Path(self.folder).expanduser()) if self.key == FOLDER else model_source(self.key)
-
-
 def model_picker() -> Session | None:
     """Draw the picker, open what was asked for, and give the session; None while nothing could be opened."""
-    if "session" not in st.session_state:
-        st.session_state.setdefault("request", Request(ZOO[0].key))
+    if "greeted" not in st.session_state:  # but not again where the visitor cancels this one
+        st.session_state.update(greeted=True, request=Request(ZOO[0].key))
     _choose_model()
     # Both places are there in each run: what comes below keeps its position, or the browser would build it anew.
     waiting, told = st.empty(), st.empty()
     _open_requested(waiting)
-    if problem := st.session_state.get("problem"):
-        with told:
-            _show_problem(problem)
     session: Session | None = st.session_state.get("session")
+    if problem := st.session_state.get("problem"):
+        with told.container():
+            show_problem(problem, session.opened.source.title if session else "")
+    elif session is None:
+        told.info("No model is open. Choose one above; the small ones open at once.", icon=":material/account_tree:")
     return session
 
 
 def _choose_model() -> None:
-    brand, picker, where, batch, sequence, _ = st.columns([0.9, 3.5, 4, 1.4, 1.4, 0.6], vertical_alignment="bottom")
+    widths = [0.9, 3.5, 3.6, 1.4, 1.4, 1.3]
+    brand, picker, where, batch, sequence, reading = st.columns(widths, vertical_alignment="bottom")
     brand.html('<h1 class="brand">fxopt</h1>')
     titles = {source.key: source.title for source in ZOO} | {FOLDER: "A folder with weights (safetensors) …"}
     picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model", on_change=_ask_for_model)
@@ -69,6 +57,23 @@ def _choose_model() -> None:
         _choose_size(batch, "Batch", "batch", sizes.batch)
         if sizes.sequence is not None:
             _choose_size(sequence, "Sequence", "sequence", sizes.sequence)
+    with reading.container(horizontal=True, horizontal_alignment="right", gap="xsmall"):
+        _reading_aids()
+
+
+def _reading_aids() -> None:
+    """Large type, for a projector, and the sheet of keys."""
+    large = st.session_state.get("large type", False)
+    st.button(
+        "Large type",
+        icon=":material/text_decrease:" if large else ":material/text_increase:",
+        key="icon large type",
+        help="Type of the usual size" if large else "Large type, for a projector",
+        on_click=lambda: st.session_state.update({"large type": not large}),
+    )
+    st.button("Keys", icon=":material/keyboard:", key="icon keys", help="All keys (?)", on_click=ask_for_sheet)
+    if large:
+        st.html("<style>html { font-size: 19px !important; --fx-size: 17px; }</style>")
 
 
 def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, what: str, limits: SizeRange) -> None:
@@ -123,56 +128,21 @@ def _ask_for_sizes() -> None:
     st.session_state["request"] = Request(st.session_state["model"], _folder(), batch, sequence)
 
 
-def _cancel() -> None:
-    st.session_state.pop("request", None)
-
-
 def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:
     """Open what was asked for. The request stays until it is done, so that a click meanwhile does not lose it."""
     request: Request | None = st.session_state.get("request")
     if request is None:
         return
-    try:
-        session = _opened(request, waiting)
-    except Exception as error:  # noqa: BLE001 - building a model may fail in any way; the page stays and tells how
-        told = str(error) if isinstance(error, FxoptError) else f"{type(error).__name__}: {error}"
-        st.session_state["problem"] = told
+    opening: Opening | None = st.session_state.get("opening")
+    if opening is None or opening.request != request:
+        if opening is not None:
+            opening.job.cancel()  # a newer request ends an older one
+        opening = st.session_state["opening"] = Opening(request, st.session_state.get("session"))
+    opening.wait(waiting)
+    if opening.job.failure is not None:
+        st.session_state["problem"] = Problem.of(opening.title, opening.job.failure)
     else:
-        st.session_state["session"] = session
+        st.session_state["session"] = opening.job.result
         st.session_state.pop("problem", None)
-    st.session_state.pop("request", None)
-    waiting.empty()
-
-
-def _opened(request: Request, waiting: st.delta_generator.DeltaGenerator) -> Session:
-    source = request.source
-    batch, sequence = source.sizes.checked(source.title, request.batch, request.sequence)
-    stamp = _stamp(request)
-    with waiting.container(horizontal=True, vertical_alignment="center"):
-        st.button("Cancel", key="cancel opening", on_click=_cancel)
-        with st.spinner(f"Opening {escaped(source.title)}: building it and capturing its graph …", show_time=True):
-            opened = captured(source.key, stamp, batch, sequence, source)
-            return Session(opened)
-
-
-def _stamp(request: Request) -> str:
-    """Changes where a file of the folder does, so that a folder that was mended is read again."""
-    if request.key != FOLDER:
-        return ""
-    folder = Path(request.folder).expanduser()
-    files = (folder / "config.json", *sorted(folder.glob("*.safetensors")))
-    return " ".join(f"{file.stat().st_mtime_ns} {file.stat().st_size}" for file in files if file.is_file())
-
-
-def _show_problem(problem: str) -> None:
-    session: Session | None = st.session_state.get("session")
-    still = f"\n\nStill open: **{escaped(session.opened.source.title)}**, as it was." if session else ""
-    with st.container(horizontal=True, key="problem"):
-        st.error(escaped(problem) + still, icon=":material/error:")
-        st.button(
-            "Dismiss", icon=":material/close:", key="icon dismiss", help="Dismiss", on_click=_dismiss, type="tertiary"
-        )
-
-
-def _dismiss() -> None:
-    st.session_state.pop("problem", None)
+    for done in ("request", "opening"):
+        st.session_state.pop(done, None)

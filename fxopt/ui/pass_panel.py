@@ -1,46 +1,45 @@
-"""The passes: what each would do here, why not elsewhere, and its switch."""
+"""The passes: what each would do here, why not elsewhere, its switch, and its place in the order."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from fxopt.core import Exactness
-from fxopt.ui.markdown import code, escaped, from_docstring
-from fxopt.ui.session import Session
-from fxopt.view import PassStyle, styles_of
-from fxopt.workbench import MissState, PassState, SiteState
+from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.preview_line import preview_line
+from fxopt.ui.session import Question, Session
+from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
+from fxopt.view import PassStyle
+from fxopt.workbench import PassState, SiteState
 
-FEW = 6
-"""How many sites are listed before "more" is asked for."""
-
-_EXACTNESS = {
-    Exactness.BITWISE: ("same bits", "green"),
-    Exactness.ROUNDING: ("rounding", "blue"),
-    Exactness.APPROXIMATE: ("approximate", "orange"),
-    Exactness.CHANGES: ("changes results", "red"),
-}
+NAMED = 4
+"""So many of the sites that would go off too are named."""
 
 
 def pass_panel(session: Session) -> None:
-    """Draw a row for each pass, and below them the sites of the one that is looked at."""
+    """Draw a row for each pass; the one that is looked at is open and shows its sites."""
     _history(session)
-    states = session.workbench.states
-    for style, state in zip(styles_of([state.name for state in states]), states):
-        _row(session, style, state)
-    for state in states:
-        if state.name == session.looked_at:
-            _sites(session, state)
+    _filter(session)
+    preview_line(session)
+    styles = session.styles
+    for state in session.listed_passes:
+        _row(session, styles[state.name], state)
+    if not session.listed_passes:
+        st.info("No pass finds a site in this model. Show them all to read why.", icon=":material/filter_alt:")
 
 
 def _history(session: Session) -> None:
     bench = session.workbench
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="history"):
-        for label, act, possible in (("Undo", bench.undo, bench.can_undo), ("Redo", bench.redo, bench.can_redo)):
+        for label, keys, act, possible in (
+            ("Undo", "Ctrl+Z", session.undo, bench.can_undo),
+            ("Redo", "Ctrl+Y", session.redo, bench.can_redo),
+        ):
             st.button(
                 label,
                 icon=f":material/{label.lower()}:",
                 key=f"icon {label.lower()}",
-                help=f"{label} the last switch",
+                help=f"{label} the last switch ({keys})",
                 on_click=act,
                 disabled=not possible,
             )
@@ -48,7 +47,7 @@ def _history(session: Session) -> None:
             "Reverse all",
             key="reverse all",
             help="Switch every pass off",
-            on_click=bench.reverse_all,
+            on_click=session.reverse_all,
             disabled=not any(state.on for state in bench.states),
         )
         _badge(session)
@@ -57,8 +56,7 @@ def _history(session: Session) -> None:
 def _badge(session: Session) -> None:
     bench = session.workbench
     if bench.is_changed:
-        count = sum(state.sites_on for state in bench.states)
-        text = f"{count} site{'s' if count != 1 else ''} on"
+        text = f"{counted(sum(state.sites_on for state in bench.states), 'site')} on"
         st.badge(text, color="primary", help="Rewritten in the graph as it is now")
         return
     told = f"The fingerprint of graph, modules, weights and code is {bench.fingerprint}"
@@ -70,18 +68,29 @@ def _badge(session: Session) -> None:
         st.badge("original", color="gray", help=told)
 
 
+def _filter(session: Session) -> None:
+    if st.session_state.get("only acting", False) != session.only_acting:
+        st.session_state["only acting"] = session.only_acting
+    st.checkbox(
+        "Only passes that act",
+        key="only acting",
+        help="Leave out the passes that find no site in this model",
+        on_change=lambda: setattr(session, "only_acting", st.session_state["only acting"]),
+    )
+
+
 def _row(session: Session, style: PassStyle, state: PassState) -> None:
     looked_at = session.looked_at == state.name
     idle = not state.sites and not state.misses and not state.error and not state.on
     manner = "looked at" if looked_at else "idle" if idle else "row"
-    with st.container(border=True, gap=None, key=f"pass {style.letter} {manner}"):
+    with st.container(border=True, gap="xxsmall", key=f"pass {style.letter} {manner}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
             _switch(session, state)
             st.space("stretch")
             st.button(
                 f"Sites of {state.name}",
-                icon=":material/visibility:" if looked_at else ":material/visibility_off:",
+                icon=":material/expand_less:" if looked_at else ":material/expand_more:",
                 key=f"icon sites of {state.name}",
                 help="Hide its sites" if looked_at else "Show its sites, here and in the graph",
                 type="tertiary",
@@ -90,21 +99,24 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
             )
         st.caption(_facts(state))
         if state.error:
-            st.error(escaped(state.error), icon=":material/error:")
+            _failure(session, state)
+        if session.question is not None and session.question.pass_name == state.name:
+            _ask(session, session.question)
+        if looked_at:
+            _order(session, state)
+            site_list(session, state)
 
 
 def _switch(session: Session, state: PassState) -> None:
     widget = f"on {state.name}"
-    # Written only where it differs: a value that is set travels to the browser, and could overtake a click.
-    if st.session_state.get(widget, False) != state.on:
-        st.session_state[widget] = state.on
+    session.show_switch(widget, state.on)
     st.toggle(
         state.name,
         key=widget,
         help=state.pass_.summary,
         disabled=not state.sites and not state.on,
         on_change=session.switch,
-        args=(state.name, widget),
+        args=(state.name, None, widget),
     )
 
 
@@ -112,11 +124,11 @@ def _facts(state: PassState) -> str:
     """The row's second line: sites on and matched, near misses, exactness, time."""
     if not state.sites and not state.misses:
         return "no site in this model"
-    parts = [f"{state.sites_on} of {len(state.sites)} sites on" if state.sites else "no site"]
+    parts = [f"{state.sites_on} of {counted(len(state.sites), 'site')} on" if state.sites else "no site"]
     if state.misses:
-        parts.append(f"{len(state.misses)} near miss{'es' if len(state.misses) > 1 else ''}")
+        parts.append(counted(len(state.misses), "near miss", "near misses"))
     if state.sites:
-        word, color = _EXACTNESS[_least_exact(state.sites)]
+        word, color = EXACTNESS_WORDS[_least_exact(state.sites)]
         parts.append(f":{color}[{word}]")
     parts.append(f"{state.seconds * 1000:.0f} ms")
     return " · ".join(parts)
@@ -127,53 +139,64 @@ def _least_exact(sites: tuple[SiteState, ...]) -> Exactness:
     return max((site.exactness for site in sites), key=order.index)
 
 
-def _sites(session: Session, state: PassState) -> None:
-    st.markdown(f"**Sites of {state.name}**")
-    docs = st.expander("What it does, and why it is right", key=f"docs of {state.name}", on_change="rerun")
-    if docs.open:  # drawn only then: highlighting its code takes a script that the first view would wait for
-        docs.markdown(from_docstring(type(state.pass_).__doc__))
-    listed = FEW + session.listed
-    for site in state.sites[:listed]:
-        _site(session, state, site)
-    if state.misses:
-        st.markdown("**Near misses**, left alone")
-    for miss in state.misses[:listed]:
-        _miss(session, state, miss)
-    more = max(len(state.sites), len(state.misses)) - listed
-    if more > 0:
-        st.button(f"{more} more", key=f"more of {state.name}", type="tertiary", on_click=session.list_more)
+def _failure(session: Session, state: PassState) -> None:
+    """Why the pass, though on, did nothing; the node, and a report to copy."""
+    st.error(escaped(state.error), icon=":material/error:")
+    if state.failed_at:
+        st.button(
+            f"Show {code(state.failed_at)}",
+            key=f"failed at of {state.name}",
+            type="tertiary",
+            on_click=session.select,
+            args=(state.failed_at,),
+        )
+    report = st.expander("Report to copy", key=f"report of {state.name}", on_change="rerun")
+    if report.open:
+        report.code(state.report, language=None, wrap_lines=True, height=220)
 
 
-def _site(session: Session, state: PassState, site: SiteState) -> None:
-    widget = f"on {state.name} at {site.site}"
-    if st.session_state.get(widget, False) != site.on:
-        st.session_state[widget] = site.on
-    with st.container(gap=None):
-        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.checkbox(
-                f"{site.site} on",
-                key=widget,
-                label_visibility="collapsed",
-                on_change=session.switch_site,
-                args=(state.name, site.site, widget),
-            )
-            _node_button(session, site.site, f"site {state.name}")
-        st.caption(f"{escaped(site.explanation)} *({site.exactness.value})*")
-
-
-def _miss(session: Session, state: PassState, miss: MissState) -> None:
-    with st.container(gap=None):
-        _node_button(session, miss.site, f"miss {state.name}")
-        remedy = f"  \nTo change that: {escaped(miss.remedy)}" if miss.remedy else ""
-        st.caption(escaped(miss.reason) + remedy)
-
-
-def _node_button(session: Session, name: str, prefix: str) -> None:
-    st.button(
-        code(name),
-        key=f"{prefix} at {name}",
-        type="tertiary",
-        help="Show this node",
-        on_click=session.select,
-        args=(name,),
+def _ask(session: Session, question: Question) -> None:
+    """What else would go off, named before it does."""
+    named = [f"{escaped(name)} at {code(site)}" for name, site in question.resting[:NAMED]]
+    more = len(question.resting) - NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    verb = "rests" if len(question.resting) == 1 else "rest"
+    st.warning(
+        f"{', '.join(named)}{rest} {verb} on this and would go off too; what still matches comes on again.",
+        icon=":material/link:",
     )
+    with st.container(horizontal=True, gap="xsmall"):
+        st.button("Turn off all the same", key="answer yes", type="primary", on_click=session.answer, args=(True,))
+        st.button("Keep it on", key="answer no", on_click=session.answer, args=(False,))
+
+
+def _order(session: Session, state: PassState) -> None:
+    """Where the pass stands in the order, and buttons to move it."""
+    names = [other.name for other in session.workbench.states]
+    at = names.index(state.name)
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.caption(f"runs {_ordinal(at + 1)} of {len(names)}")
+        for label, by, icon, possible in (
+            ("Run earlier", -1, "arrow_upward", at > 0),
+            ("Run later", 1, "arrow_downward", at + 1 < len(names)),
+        ):
+            st.button(
+                f"{label}: {state.name}",
+                icon=f":material/{icon}:",
+                key=f"icon {label.lower()} {state.name}",
+                help=label,
+                type="tertiary",
+                disabled=not possible,
+                on_click=session.move,
+                args=(state.name, by),
+            )
+
+
+def _ordinal(number: int) -> str:
+    """A place in words.
+
+    >>> [_ordinal(number) for number in (1, 2, 3, 4, 11, 22)]
+    ['1st', '2nd', '3rd', '4th', '11th', '22nd']
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -12,11 +12,12 @@ from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
 from fxopt.models import Inputs, ModelSource
-from fxopt.view import GraphView, default_unfolded
-from fxopt.workbench import Choice, Workbench
+from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
+from fxopt.workbench import Choice, PassState, Sites, Workbench
 
 T = TypeVar("T")
 Shown = Literal["Original", "Now"]
+Together = Literal["Side by side", "Diff"]
 
 MODELS, CAPTURES = 3, 6
 """How many models and captures are kept in memory, for all visitors together."""
@@ -49,10 +50,28 @@ def built(key: str, stamp: str, _source: ModelSource) -> nn.Module:
 
 
 @st.cache_resource(max_entries=CAPTURES, show_spinner=False)
-def captured(key: str, stamp: str, batch: int, sequence: int | None, _source: ModelSource) -> OpenModel:
+def captured(
+    key: str,
+    stamp: str,
+    batch: int,
+    sequence: int | None,
+    _source: ModelSource,
+    _progress: Callable[[str], bool] | None = None,
+) -> OpenModel:
+    """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
     model = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
-    return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs))
+    return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs, progress=_progress))
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whether to turn something off that other sites rest on."""
+
+    pass_name: str
+    sites: Sites
+    resting: tuple[tuple[str, str], ...]
+    """What would go off too: pairs of pass name and site."""
 
 
 @dataclass(eq=False)
@@ -66,7 +85,15 @@ class Session:
     selected: str = ""
     """A node of the graph by name, or a folded module as ``@path``; empty for none."""
     shown: Shown = "Now"
+    together: Together | None = None
+    """How both graphs are shown at once; `shown` is then the one whose nodes were last pointed at."""
     unfolded: frozenset[str] = frozenset()
+    only_acting: bool = False
+    """Whether the passes that find no site here are left out of the list."""
+    pointed_at: tuple[str, tuple[Choice, ...]] = ("", ())
+    """The row of the list that the visitor points at, and the choices of passes when they did."""
+    question: Question | None = None
+    """What the visitor was asked, and has not answered yet."""
     listed: int = 0
     """How many sites of the looked-at pass are listed, beyond the first few."""
     compared: tuple[Choice, ...] | None = None
@@ -77,8 +104,16 @@ class Session:
     def __post_init__(self) -> None:
         self.workbench = Workbench(self.opened.pristine)
         self._kept: dict[str, tuple[Hashable, Any]] = {}
+        self._moved: dict[str, tuple[str, Sites, bool]] = {}
+        self._written: set[str] = set()
         self.unfolded = default_unfolded(self.view_of("Original"))
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
+
+    def resume(self, other: Session) -> None:
+        """Go on where another session with the same model, at other sizes, was."""
+        self.workbench.choose(other.workbench.choices)
+        self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
+        self.shown, self.unfolded, self.only_acting = other.shown, other.unfolded, other.only_acting
 
     def remember(self, what: str, key: Hashable, make: Callable[[], T]) -> T:
         """The answer to `what` at `key`, made where the last answer was for another key."""
@@ -107,22 +142,123 @@ class Session:
     def is_restored(self) -> bool:
         return self.remember("restored", self.workbench.choices, lambda: self.workbench.is_restored)
 
-    # ---- what widgets do
+    # ---- the passes
 
-    def switch(self, name: str, widget: str) -> None:
-        """Bring a pass to what its switch says."""
-        on = bool(st.session_state[widget])
-        (self.workbench.turn_on if on else self.workbench.turn_off)(name)
+    @property
+    def styles(self) -> dict[str, PassStyle]:
+        """The letter and color of each pass, by its name; they stay when the passes are put in another order."""
+        return {style.name: style for style in styles_of([pass_.name for pass_ in self.workbench.passes])}
+
+    @property
+    def colored_states(self) -> list[PassState]:
+        """The passes in the order of their letters, whatever the order in which they run."""
+        states = {state.name: state for state in self.workbench.states}
+        return [states[name] for name in self.styles]
+
+    @property
+    def listed_passes(self) -> list[PassState]:
+        """The passes as they run; those without a site only where the visitor wants to see them."""
+        states = self.workbench.states
+        return [state for state in states if not self.only_acting or acts(state)]
+
+    @property
+    def looked_at_state(self) -> PassState | None:
+        return next((state for state in self.workbench.states if state.name == self.looked_at), None)
+
+    # ---- what widgets and keys do
+
+    def show_switch(self, widget: str, on: bool) -> None:
+        """Let a switch show what is so. To be called before it is drawn."""
+        # Written only where it differs: a value that is set travels to the browser, and could overtake a click.
+        if st.session_state.get(widget, False) != on:
+            st.session_state[widget] = on
+            self._written.add(widget)
+
+    def switch(self, name: str, sites: Sites, widget: str) -> None:
+        """Note what a switch of a pass, or of some sites, was moved to; `obey` then does it.
+
+        The browser sends all switches with each click, also those whose new place it has not heard of yet. Such an
+        echo is no wish of the visitor's.
+        """
+        if sites is None or widget not in self._written:
+            self._moved[widget] = (name, sites, bool(st.session_state[widget]))
+
+    def obey(self) -> None:
+        """Do what the switches were moved to; where a whole pass was, the sites' switches only echo."""
+        moved, self._moved = self._moved, {}
+        whole = any(sites is None for _, sites, _ in moved.values())
+        for name, sites, on in moved.values():
+            if sites is None or not whole:
+                self.turn(name, sites, on)
+
+    def was_drawn(self) -> None:
+        """The page was drawn to its end: what its switches show has been sent."""
+        self._written.clear()
+
+    def turn(self, name: str, sites: Sites, on: bool, sure: bool = False) -> None:
+        """Switch a pass or some of its sites; ask first, unless `sure`, where others rest on what goes off."""
         self.look_at(name)
+        self.question = None
+        if on:
+            self.workbench.turn_on(name, sites)
+        elif not sure and (resting := self.workbench.resting_on(name, sites)):
+            self.question = Question(name, sites, resting)
+        else:
+            self.workbench.turn_off(name, sites)
 
-    def switch_site(self, name: str, site: str, widget: str) -> None:
-        on = bool(st.session_state[widget])
-        (self.workbench.turn_on if on else self.workbench.turn_off)(name, site)
+    def answer(self, sure: bool) -> None:
+        """Go through with what was asked about, or leave it."""
+        question, self.question = self.question, None
+        if question is not None and sure:
+            self.turn(question.pass_name, question.sites, on=False, sure=True)
+
+    def undo(self) -> None:
+        self.question = None
+        self.workbench.undo()
+
+    def redo(self) -> None:
+        self.question = None
+        self.workbench.redo()
+
+    def reverse_all(self) -> None:
+        self.question = None
+        self.workbench.reverse_all()
+
+    def move(self, name: str, by: int) -> None:
+        """Let a pass run earlier (-1) or later (1), as far as there is room."""
+        states = [state.name for state in self.workbench.states]
+        to = states.index(name) + by
+        if 0 <= to < len(states):
+            self.workbench.move(name, to)
 
     def look_at(self, name: str) -> None:
         """Show the sites of a pass; the name of the one that is shown, or an empty one, shows none."""
         if name != self.looked_at:
             self.looked_at, self.listed = name, 0
+
+    def step_pass(self, by: int, acting: bool = False) -> None:
+        """Look at the next (1) or previous (-1) pass, or the next one that has a site."""
+        names = [state.name for state in self.listed_passes if not acting or acts(state)]
+        if names:
+            self.look_at(_beside(names, self.looked_at, by))
+
+    def step_site(self, by: int) -> None:
+        """Select the next (1) or previous (-1) site of the pass that is looked at, then its near misses."""
+        state = self.looked_at_state
+        names = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
+        if names:
+            self.select(_beside(names, self.selected, by))
+
+    def switch_current(self) -> None:
+        """Switch the selected site of the pass that is looked at; the pass, where none is; nothing at a near miss."""
+        state = self.looked_at_state
+        if state is None:
+            return
+        site = next((site for site in state.sites if site.site == self.selected), None)
+        if site is not None:
+            self.turn(state.name, site.site, not site.on)
+        elif (state.sites or state.on) and self.selected not in [miss.site for miss in state.misses]:
+            self.turn(state.name, None, not state.on)
 
     def list_more(self) -> None:
         self.listed += 20
@@ -139,3 +275,18 @@ class Session:
 
     def ask_to_compare(self) -> None:
         self.compared = self.workbench.choices
+
+
+def acts(state: PassState) -> bool:
+    """Whether a pass has something to do here, or was switched on."""
+    return bool(state.sites) or state.on
+
+
+def _beside(names: Sequence[str], name: str, by: int) -> str:
+    """What follows `name` (1) or stands before it (-1), in a circle; an end of `names` where it is not among them.
+
+    >>> _beside("abc", "c", 1), _beside("abc", "", -1)
+    ('a', 'c')
+    """
+    at = names.index(name) + by if name and name in names else min(by, 0)
+    return names[at % len(names)]

@@ -14,7 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-collect_ignore = ["graph_script.py", "linked_script.py"]  # pages, which read their arguments when run
+collect_ignore = [
+    "graph_script.py",
+    "linked_script.py",
+    "sides_script.py",
+]  # pages, which read their arguments when run
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"

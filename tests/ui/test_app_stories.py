@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +14,12 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 from torch.fx import Node
 
+from fxopt.capture import CaptureCancelledError
 from fxopt.core import GraphIndex, Match, Pass, Rewriter
 from fxopt.evidence import measure
-from fxopt.ui import latency_tab
+from fxopt.models import Inputs, SizeRange, Sizes
+from fxopt.ui import keys, latency_tab, opening
+from fxopt.ui.opening import Opening, Request
 from fxopt.ui.session import Session
 from fxopt.workbench import Workbench
 
@@ -31,7 +37,8 @@ def app() -> AppTest:
 def assert_usable(app: AppTest) -> None:
     """No exception is shown, and the open model can be worked with."""
     assert not app.exception, [error.value for error in app.exception]
-    assert [toggle.label for toggle in app.toggle][:5] == [state.name for state in session(app).workbench.states]
+    names = [state.name for state in session(app).workbench.states]
+    assert [toggle.label for toggle in app.toggle][: len(names)] == names
 
 
 def session(app: AppTest) -> Session:
@@ -268,7 +275,7 @@ def test_a_folder_with_weights_opens_and_its_layers_are_found(app: AppTest, tmp_
     assert not app.error
     assert_usable(app)
     switch(app, "MergeLinears", True)
-    assert "1 of 1 sites on" in texts(app)
+    assert "1 of 1 site on" in texts(app)
     assert metrics(app)["Parameters"] == f"{sum(p.numel() for p in session(app).opened.model.parameters()):,}"
 
 
@@ -278,3 +285,280 @@ def test_every_module_is_listed_where_asked_and_else_those_that_changed(app: App
     changed = len(app.dataframe[0].value)
     app.toggle(key="every module").set_value(True).run()
     assert len(app.dataframe[0].value) > changed > 0
+
+
+MERGE, BIAS = "MergeLinears", "FuseBiasInLinear"
+
+
+def order(app: AppTest) -> list[str]:
+    return [state.name for state in session(app).workbench.states]
+
+
+@pytest.fixture
+def merged(app: AppTest) -> AppTest:
+    """The transformer with its linears merged, and the biases of what came of it fused."""
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    switch(app, MERGE, True)
+    switch(app, BIAS, True)
+    assert session(app).workbench.resting_on(MERGE)
+    return app
+
+
+def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> None:
+    choices = session(merged).workbench.choices
+    switch(merged, MERGE, False)
+    assert merged.toggle(key=f"on {MERGE}").value, "not before the question is answered"
+    assert f"{BIAS} at" in merged.warning[0].value
+    merged.button(key="answer no").click().run()
+    assert not merged.warning
+    assert session(merged).workbench.choices == choices
+    switch(merged, MERGE, False)
+    merged.button(key="answer yes").click().run()
+    assert not merged.warning
+    assert not merged.toggle(key=f"on {MERGE}").value
+    assert session(merged).workbench.state_of(BIAS).sites_on > 0
+    merged.button(key="icon undo").click().run()
+    assert session(merged).workbench.choices == choices
+
+
+def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> None:
+    session(merged).look_at(MERGE)
+    merged.run()
+    family = next(one for one in merged.checkbox if one.key.startswith(f"on {MERGE} at all "))
+    assert family.value
+    family.uncheck().run()
+    assert "rest" in merged.warning[0].value
+    merged.button(key="answer yes").click().run()
+    assert session(merged).workbench.state_of(MERGE).sites_on == 0
+
+
+def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: AppTest) -> None:
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    app.button(key=f"icon sites of {MERGE}").click().run()
+    sites = [site.site for site in session(app).workbench.state_of(MERGE).sites]
+    family = next(one for one in app.checkbox if one.key.startswith(f"on {MERGE} at all "))
+    family.check().run()
+    assert f"{len(sites)} sites on" in badge(app)
+    key = family.key.replace(f"on {MERGE} at all ", f"copies of {MERGE} at ")
+    app.session_state[key] = True
+    app.run()
+    app.checkbox(key=f"on {MERGE} at {sites[0]}").uncheck().run()
+    assert f"{len(sites) - 1} of {len(sites)} on" in texts(app)
+    app.button(key="icon undo").click().run()
+    app.button(key="icon undo").click().run()
+    assert "restored, bit for bit" in badge(app)
+
+
+def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> None:
+    before, letters = order(app), {name: style.letter for name, style in session(app).styles.items()}
+    app.button(key=f"icon run later {FOLD}").click().run()
+    assert order(app) == [before[1], before[0], *before[2:]]
+    assert {name: style.letter for name, style in session(app).styles.items()} == letters
+    assert shown_marks(app) == {"matched", "miss"}
+    assert {mark[1] for box in marks(app).values() for mark in box} == {0}
+    app.button(key="icon undo").click().run()
+    assert order(app) == before
+    assert app.button(key=f"icon run earlier {FOLD}").disabled
+
+
+def test_passes_without_a_site_can_be_left_out_of_the_list(app: AppTest) -> None:
+    app.checkbox(key="only acting").check().run()
+    acting = [state.name for state in session(app).workbench.states if state.sites]
+    assert [toggle.label for toggle in app.toggle][: len(acting)] == acting
+    assert len(acting) < len(session(app).workbench.states)
+    app.checkbox(key="only acting").uncheck().run()
+    assert_usable(app)
+
+
+def test_another_batch_keeps_the_passes_that_are_on(app: AppTest) -> None:
+    app.checkbox(key=f"on {FOLD} at stem_norm").check().run()
+    app.button(key=f"icon run later {FOLD}").click().run()
+    app.button(key=f"site {FOLD} at stem_norm").click().run()
+    kept = session(app).workbench.choices
+    app.number_input(key="batch of digits_conv_net").set_value(3).run()
+    assert session(app).opened.batch == 3
+    assert (session(app).workbench.choices, session(app).selected) == (kept, "stem_norm")
+    assert "1 site on" in badge(app)
+
+
+def test_the_inspector_says_for_every_pass_why_nothing_happens_at_a_node(app: AppTest) -> None:
+    session(app).select("stem_relu")
+    app.run()
+    for state in session(app).workbench.states:
+        app.text_input(key="asked pass").set_value(state.name).run()
+        assert "looks only at calls of" in texts(app), state.name
+    app.text_input(key="asked pass").set_value("no such pass").run()
+    assert "No pass is called" in texts(app)
+
+
+def test_a_site_shows_its_lines_of_code_before_and_after(app: AppTest) -> None:
+    session(app).select("stem_norm")
+    app.session_state[f"code of {FOLD} at stem_norm"] = True
+    app.run()
+    blocks = [block.value for block in app.code]
+    assert any("stem_norm = self.stem.norm(stem_conv)" in block for block in blocks)
+    assert session(app).workbench.is_restored
+
+
+def test_a_node_without_counterpart_says_so(app: AppTest) -> None:
+    session(app).select("stem_norm")
+    switch(app, FOLD, True)
+    assert "It has no counterpart in the graph as it is now" in texts(app)
+    session(app).select("made_by_nothing")
+    app.run()
+    assert "No node of this name is in either graph" in app.info[0].value
+
+
+def test_the_table_of_nodes_finds_and_has_the_same_selection(app: AppTest) -> None:
+    app.session_state["evidence"] = "Nodes"
+    session(app).select("stem_norm")
+    app.run()
+    assert len(app.dataframe[-1].value) == len(session(app).view_of("Now").nodes)
+    app.text_input(key="asked nodes").set_value("^stem.*norm$").run()
+    assert list(app.dataframe[-1].value["name"]) == ["stem_norm"]
+    app.text_input(key="asked nodes").set_value("BatchNorm2d").run()
+    assert len(app.dataframe[-1].value) == 6
+    app.text_input(key="asked nodes").set_value("(").run()
+    assert "no regular expression" in texts(app)
+    app.text_input(key="asked nodes").set_value("nowhere at all").run()
+    assert "No node fits" in app.info[0].value
+
+
+def press(app: AppTest, *names: str) -> None:
+    """What the page's keys send: presses with their numbers."""
+    heard = app.session_state["keys heard"] if "keys heard" in app.session_state else 0  # noqa: SIM401 - it has no get
+    pressed = [[heard + number, name] for number, name in enumerate(names, 1)]
+    state = {"keys": {"pressed": pressed}, "keys heard": heard}
+    keys.act(session(app), state)
+    app.session_state["keys heard"] = state["keys heard"]
+    app.run()
+
+
+def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> None:
+    press(app, "ArrowRight")
+    assert session(app).selected == "stem_norm"
+    press(app, "Enter")
+    assert "1 site on" in badge(app)
+    press(app, "undo")
+    assert "restored, bit for bit" in badge(app)
+    press(app, "redo", "ArrowLeft")
+    assert session(app).selected == session(app).workbench.state_of(FOLD).misses[-1].site
+    press(app, "f")
+    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+    press(app, "r", "r")
+    assert session(app).looked_at == BIAS, "in a circle, past the passes without a site"
+    press(app, "ArrowUp")
+    assert session(app).looked_at == MERGE
+    press(app, "undo", "ArrowDown", "ArrowDown", "Enter")
+    assert session(app).looked_at == FOLD
+    assert session(app).workbench.state_of(FOLD).sites_on == 0, "a near miss is selected, which nothing can switch"
+    session(app).select("")
+    press(app, "Enter")
+    assert "4 sites on" in badge(app)
+    assert_usable(app)
+
+
+def test_a_press_that_was_heard_acts_once(app: AppTest) -> None:
+    state: dict[str, Any] = {"keys": {"pressed": [[1, "f"]]}}
+    keys.act(session(app), state)
+    keys.act(session(app), state)
+    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+
+
+def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None:
+    opened = session(app)
+    opened.workbench = Workbench(opened.opened.pristine, passes=[Stumbles(), *opened.workbench.passes])
+    app.run()
+    app.toggle(key="on Stumbles").set_value(True).run()
+    assert shown_marks(app) >= {"failed"}
+    app.button(key="failed at of Stumbles").click().run()
+    assert session(app).selected == "stem_conv"
+    app.session_state["report of Stumbles"] = True
+    app.run()
+    assert "ZeroDivisionError" in next(block.value for block in app.code if "Traceback" in block.value)
+
+
+class Wavers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x).relu()
+        if x.sum() > 0:
+            x = self.second(x)
+        return x
+
+
+@dataclass(frozen=True)
+class WaversSource:
+    key: str = "wavers"
+    title: str = "A model that decides by its data"
+    description: str = "It cannot be captured."
+    sizes: Sizes = field(default_factory=lambda: Sizes(SizeRange(2, most=8)))
+
+    def build(self) -> nn.Module:
+        return Wavers().eval()
+
+    def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
+        return (torch.zeros(batch or 2, 4),), {}
+
+
+def test_a_failed_capture_shows_the_line_what_to_try_and_the_graph_up_to_there(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "model_source", lambda key: WaversSource())
+    switch(app, FOLD, True)
+    app.session_state["request"] = Request("wavers")
+    app.run()
+    assert not app.exception
+    assert "depends on the data" in app.error[0].value
+    assert any("if x.sum() > 0:" in block.value for block in app.code)
+    assert "What to try" in texts(app)
+    sent = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
+    assert [one["key"] for one in sent] == ["partial graph", "graph"]
+    assert "4 sites on" in badge(app), "what was open stays as it was"
+    app.button(key="icon dismiss").click().run()
+    assert not app.error
+
+
+def test_a_cancelled_opening_leaves_the_page_as_it_was(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    class Slow(WaversSource):
+        def build(self) -> nn.Module:
+            release.wait(30)
+            return super().build()
+
+    monkeypatch.setattr(opening, "model_source", lambda key: Slow())
+    started = Opening(Request("slow"), session(app))
+    state = {"request": started.request, "opening": started}
+    opening.cancel(state)
+    release.set()
+    started.job.wait()
+    assert state == {}
+    assert isinstance(started.job.failure, CaptureCancelledError)
+    assert_usable(app.run())
+
+
+def test_nothing_open_says_what_to_do(app: AppTest) -> None:
+    del app.session_state["session"]
+    app.run()
+    assert "No model is open" in app.info[0].value
+
+
+def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
+    bench = session(app).workbench
+    for row, told in (
+        ("pass A", "would do: 4 removed, 4 changed; −144 parameters, −4 nodes"),
+        ("site A stem_norm", "would do: 1 removed, 1 changed; −32 parameters, −1 nodes"),
+        ("site A nowhere", "Point at a pass"),
+        ("pass D", "Point at a pass"),
+    ):
+        session(app).pointed_at = (row, bench.choices)
+        app.run()
+        assert told in texts(app).replace("\\", ""), row
+        assert bench.is_restored
+    session(app).pointed_at = ("pass A", bench.choices)
+    switch(app, FOLD, True)
+    assert "Point at a pass" in texts(app)

@@ -3,7 +3,7 @@
 // bar at the left with a sign says what was created, changed or removed.
 
 const RINGS = 3;
-const SIGNS = { created: "+", changed: "~", removed: "−" };
+const SIGNS = { created: "+", changed: "~", removed: "−", failed: "!" };
 
 function paintBox(frame, i) {
   const { context, pane, scene, theme, zoom, outside } = frame;
@@ -11,7 +11,8 @@ function paintBox(frame, i) {
   if (outside(x - 14, y - 14, w + 28, h + 28)) return;
   const marks = pane.marks.get(i) ?? [];
   const chosen = i === pane.selected;
-  const near = chosen || i === pane.hovered || (pane.selected >= 0 && pane.nearSelected.has(i));
+  const lit = pane.lit.has(i);
+  const near = chosen || lit || i === pane.hovered || (pane.selected >= 0 && pane.nearSelected.has(i));
   const ghost = marks.some(([kind, , count]) => kind === "removed" && count >= (scene.sizes.get(i) ?? 1));
   context.globalAlpha = pane.dim && !marks.length && !near ? 0.28 : ghost ? 0.55 : 1;
 
@@ -19,23 +20,49 @@ function paintBox(frame, i) {
   const io = scene.kinds[i] === "io";
   const radius = group ? 11 : io ? h / 2 : 5;
   if (group) paintStack(context, theme, x, y, w, h, radius);
+  if (ghost) paintBack(context, theme, x, y, w, h, radius);
   context.beginPath();
   context.roundRect(x, y, w, h, radius);
   context.fillStyle = theme.fill(scene.kinds[i]);
   context.fill();
   context.lineWidth = Math.max(group ? 1.8 : 1, 0.6 / zoom);
   context.strokeStyle = i === pane.hovered ? theme.text : theme.edge(scene.kinds[i]);
+  if (scene.boxStates?.[i] === "removed") context.setLineDash([5, 4]);
   context.stroke();
+  context.setLineDash([]);
   paintLabels(frame, i, x, y, w, h, group);
   if (group && showsControls(pane)) {
     const left = x + w - CONTROL - 6;
     paintControl(context, theme, left, y + (h - CONTROL) / 2, "+", pane.pending === scene.groups.get(i));
   }
+  const cost = pane.bars[scene.numberOf(i)];
+  if (cost) paintCost(frame, cost, x, y, w, h);
   if (marks.length) paintMarks(frame, marks, x, y, w, h, radius);
+  if (lit) outline(context, x, y, w, h, radius, 4, theme.accent, Math.max(2.6, 1.8 / zoom));
   if (chosen) {
     const gap = 3 + 4 * Math.min(RINGS, marks.filter(([kind]) => !(kind in SIGNS)).length);
     outline(context, x, y, w, h, radius, gap, theme.chosen, Math.max(3.4, 2 / zoom));
   }
+}
+
+// What a box costs, as a bar along its lower side: never its fill, which tells the kind.
+function paintCost({ context, theme, zoom }, [share], x, y, w, h) {
+  const [left, width, height] = [x + 7, w - 14, Math.max(3, 1.6 / zoom)];
+  context.fillStyle = theme.rule;
+  context.fillRect(left, y + h - height - 2, width, height);
+  context.fillStyle = theme.text;
+  context.fillRect(left, y + h - height - 2, Math.max(1.5, width * share), height);
+}
+
+// A ghost lets the page shine through, but no line.
+function paintBack(context, theme, x, y, w, h, radius) {
+  const alpha = context.globalAlpha;
+  context.globalAlpha = 1;
+  context.beginPath();
+  context.roundRect(x, y, w, h, radius);
+  context.fillStyle = theme.back;
+  context.fill();
+  context.globalAlpha = alpha;
 }
 
 // A folded module looks like a pile.

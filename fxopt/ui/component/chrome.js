@@ -23,6 +23,7 @@ const MARK_WORDS = {
   created: "created",
   changed: "changed",
   removed: "removed",
+  failed: "failed here",
 };
 
 class Chrome {
@@ -33,15 +34,19 @@ class Chrome {
     this.bar.setAttribute("aria-label", "Graph controls");
     this.button("−", "Zoom out (-)", () => pane.zoom(1 / 1.35));
     this.button("+", "Zoom in (+)", () => pane.zoom(1.35));
-    this.button("Fit", "Show the whole graph (Space)", () => pane.fit());
-    this.button("Start", "Back to the first view (0)", () => pane.home());
+    this.button("Fit", "Fit the whole graph (Space)", () => pane.fit());
+    this.button("Start", "Start: back to the first view (0)", () => pane.home());
     this.find = element("input", "fx-find");
     this.find.type = "search";
     this.find.placeholder = "Find  ( / )";
+    this.find.title = "A name, an operation, a module path or a shape; a regular expression if you like";
     this.find.setAttribute("aria-label", "Find nodes by name, operation, module or shape");
     this.found = element("span", "fx-found");
     this.found.setAttribute("role", "status");
     this.bar.append(element("span", "fx-gap"), this.found, this.find);
+    this.before = this.button("‹", "Previous one found (Shift+Enter)", () => pane.search.step(-1));
+    this.after = this.button("›", "Next one found (Enter)", () => pane.search.step(1));
+    this.before.disabled = this.after.disabled = true;
     this.find.addEventListener("input", () => pane.search.start(this.find.value));
     this.find.addEventListener("keydown", (event) => this.findKey(event));
     this.button("", "Full screen", () => this.toggleFull()).append(corners());
@@ -146,7 +151,9 @@ class Search {
     this.at = -1;
     this.hits = this.text ? this.matches(this.text) : [];
     const count = this.hits.length;
-    this.pane.chrome.say(this.text ? (count ? `${count} found` : "nothing found") : "");
+    const { chrome } = this.pane;
+    chrome.before.disabled = chrome.after.disabled = !count;
+    chrome.say(this.text ? (count ? `${count} found` : "nothing found") : "");
   }
 
   matches(text) {

@@ -110,6 +110,7 @@ const KEYS = {
   ArrowUp: (pane) => walk(pane, pane.scene.inputs),
   ArrowRight: (pane) => sidestep(pane, 1),
   ArrowLeft: (pane) => sidestep(pane, -1),
+  y: (pane) => copyName(pane),
   Escape: (pane) => pane.selectedName !== null && pane.select(-1, "now"),
   Enter: (pane, event) => {
     const { scene, selected } = pane;
@@ -119,6 +120,14 @@ const KEYS = {
     if (path) pane.toggle(path);
   },
 };
+
+function copyName(pane) {
+  const name = pane.selectedName?.replace(/^@/, "");
+  if (!name) return pane.chrome.say("nothing is selected");
+  const failed = (error) => pane.chrome.say(`not copied: ${error.message}`);
+  if (!navigator.clipboard) return failed({ message: "the browser allows it on a secure page only" });
+  navigator.clipboard.writeText(name).then(() => pane.chrome.say(`copied ${name}`), failed);
+}
 
 // Along the data, to the neighbor that is nearest.
 function walk(pane, neighbors) {

@@ -1,5 +1,5 @@
-// The entry of the component that shows a graph. Its data is small and changes often, so the code comes with the
-// layouts (store.js), which change seldom: Streamlit sends a component's code with each change of its data.
+// The entry of the component that shows a graph. Its data is small and changes often, so the code comes with a component
+// of its own (store.js): Streamlit sends a component's code with each change of its data.
 
 const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
 

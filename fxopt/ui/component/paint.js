@@ -1,6 +1,8 @@
 // Draws a scene. Everything is in world units under the camera's transform; what would be too small to read or
 // see at the present zoom is left out or simplified, and what lies outside the stage is not drawn.
 
+const SMEARED = 0.03; // below this zoom, MANY edges are a gray smear that takes long to draw
+const MANY = 3000;
 const NEAR = 0.42; // from this zoom on, small things can be read and hit
 
 function paint(context, pane) {
@@ -110,22 +112,40 @@ function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
   context.globalAlpha = strength * moving * (zoom < 0.13 ? 0.5 : 1);
   context.strokeStyle = theme.line;
   context.lineWidth = Math.max(1.1, 0.6 / zoom);
+  if (zoom < SMEARED && scene.curves.length > MANY) return;
   if (zoom < 0.2) context.stroke(scene.allEdges);
   else {
     const heads = zoom > 0.35 ? new Path2D() : null;
     const seen = new Path2D();
+    const other = scene.edgeStates && { removed: new Path2D(), created: new Path2D() };
     for (let edge = 0; edge < scene.paths.length; edge++) {
       const [left, top, right, bottom] = scene.bounds.subarray(4 * edge, 4 * edge + 4);
       if (outside(left, top, right - left, bottom - top)) continue;
-      seen.addPath(scene.paths[edge]);
-      if (heads) addHead(heads, scene.curves[edge], 5.5);
+      const state = scene.edgeStates?.[edge];
+      (state ? other[state] : seen).addPath(scene.paths[edge]);
+      if (heads && state !== "removed") addHead(heads, scene.curves[edge], 5.5);
     }
     context.stroke(seen);
     context.fillStyle = theme.line;
     if (heads) context.fill(heads);
+    if (other) paintOneSided(context, theme, zoom, other);
     paintStubs(context, scene, theme, zoom, outside);
   }
   if (pane.selected >= 0) paintSelectedEdges(context, pane, scene, theme, zoom, moving);
+}
+
+// In a picture of two graphs: what is gone is dashed, what is new is bold.
+function paintOneSided(context, theme, zoom, { removed, created }) {
+  const width = context.lineWidth;
+  context.strokeStyle = theme.removed;
+  context.setLineDash([5 / Math.min(1, zoom), 4 / Math.min(1, zoom)]);
+  context.stroke(removed);
+  context.setLineDash([]);
+  context.strokeStyle = theme.created;
+  context.lineWidth = 1.7 * width;
+  context.stroke(created);
+  context.lineWidth = width;
+  context.strokeStyle = context.fillStyle = theme.line;
 }
 
 function paintSelectedEdges(context, pane, scene, theme, zoom, moving) {

@@ -14,7 +14,12 @@ class Pane {
     this.marks = new Map();
     this.styles = [];
     this.unseen = 0;
-    this.selected = this.hovered = -1; // a box
+    this.size = [0, 0]; // of the stage when it was last drawn: a pane that ends has none any more
+    this.lit = new Set(); // boxes that belong to what is pointed at or selected
+    this.families = new Map();
+    this.bars = {}; // costs by the numbers of the whole layout: [share of the largest, in words]
+    this.at = -1;
+    this.selected = -1; // a box
     this.selectedName = null; // what was selected, also where this picture has no box for it
     this.selectedFrame = null;
     this.nearSelected = new Set();
@@ -29,7 +34,8 @@ class Pane {
     const middle = element("div", "fx-middle");
     middle.append(this.stage, this.map.canvas);
     this.root.append(this.chrome.bar, middle, this.chrome.foot);
-    parent.appendChild(this.root);
+    this.sheet = element("style", "", STYLES);
+    parent.append(this.sheet, this.root);
     this.theme = new Theme(this.root);
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(middle);
@@ -65,6 +71,8 @@ class Pane {
     this.foldable = data.foldable ?? true;
     this.link = data.link ?? null;
     this.title = data.title ?? "Graph";
+    takeRelated(this, data.related ?? []);
+    this.bars = data.bars ?? {};
     this.root.style.height = `${data.height ?? 600}px`;
     if (this.theme.read()) this.map.stale = true;
     const isNew = scene !== this.scene;
@@ -77,11 +85,12 @@ class Pane {
   adopt(scene, subject) {
     const before = this.scene;
     const stays = before && subject === this.subject ? anchorBetween(before, scene, this) : null;
-    const from = stays ? this.positionsFor(scene, stays) : null;
+    const from = stays ? this.positionsFor(before, scene, stays) : null;
     this.subject = subject;
     this.scene = scene;
     this.pending = null;
-    this.hovered = -1;
+    this.at = -1;
+    this.lit = new Set();
     this.tip.hidden = true;
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(scene, box.width, box.height);
@@ -92,7 +101,7 @@ class Pane {
       else this.glide(from);
     } else {
       if (this.selected < 0) this.selectedName = null;
-      this.home();
+      this.firstLook();
     }
     this.search.start(this.chrome.find.value);
     this.stage.setAttribute(
@@ -107,13 +116,28 @@ class Pane {
     const key = JSON.stringify([data, this.dim]);
     if (key !== this.marksKey || isNew) {
       this.marksKey = key;
-      this.marks = new Map(Object.entries(data.boxes ?? {}).map(([i, marks]) => [Number(i), marks]));
+      this.marks = this.marksOf(data.boxes ?? {});
       this.styles = data.styles ?? [];
       this.unseen = data.unseen ?? 0;
       this.map.stale = true;
       this.chrome.describe();
       this.speak();
     }
+  }
+
+  // Marks come by the numbers of the whole layout. What only one of two graphs has is always told as such.
+  marksOf(boxes) {
+    const { scene } = this;
+    const marks = new Map();
+    for (const [number, of] of Object.entries(boxes)) {
+      const i = scene.placeOf(Number(number));
+      if (i >= 0) marks.set(i, of);
+    }
+    scene.boxStates?.forEach((state, i) => {
+      const of = marks.get(i) ?? [];
+      if (state && !of.some(([kind]) => kind === state)) marks.set(i, [...of, [state, -1, 1]]);
+    });
+    return marks;
   }
 
   // What Python says is selected. It may be the echo of a click, which must not undo a later one.
@@ -135,8 +159,20 @@ class Pane {
 
   // --- selection ------------------------------------------------------------------------------------------
 
+  // The box that is pointed at, or -1.
+  get hovered() {
+    return this.at;
+  }
+
+  set hovered(i) {
+    if (i === this.at) return;
+    this.at = i;
+    light(this);
+  }
+
   choose(i) {
     this.selected = i;
+    light(this);
     // A folded module that was selected and then opened is seen as its frame.
     const path = i < 0 && this.selectedName?.startsWith("@") ? this.selectedName.slice(1) : null;
     this.selectedFrame = this.scene.frames.find((frame) => frame.path === path) ?? null;
@@ -158,15 +194,16 @@ class Pane {
     };
     if (when === "rest") this.timer = setTimeout(tell, KEY_DELAY);
     else tell();
-    for (const other of fxopt.views)
-      if (other !== this && this.link && other.link === this.link && other.scene) other.follow(name);
+    for (const other of linkedTo(this)) other.follow(name);
   }
 
   follow(name) {
     this.selectedName = name;
     const i = name === null ? -1 : this.scene.find(name);
     this.choose(i);
-    if (i >= 0 && !this.isInView(i)) this.reveal(i);
+    // Another picture may need to move to where its own box is; in the same one, both look at one place anyway.
+    const [shown] = i >= 0 ? [i] : this.lit;
+    if (shown !== undefined && !this.isInView(shown)) this.reveal(shown);
     this.draw();
   }
 
@@ -201,6 +238,7 @@ class Pane {
       scene.titles[i],
       scene.subtitles[i],
       scene.modules[i] && `in ${scene.modules[i]}`,
+      this.bars[scene.numberOf(i)]?.[1],
       `${scene.inputs[i].length} inputs`,
       `${scene.users[i].length} users`,
       ...marks,
@@ -219,6 +257,16 @@ class Pane {
 
   fit() {
     this.camera.fit(this.scene, ...this.stageSize());
+    this.draw();
+  }
+
+  firstLook() {
+    const other = placeOfAnother(this);
+    const stays = other && anchorBetween(other, this.scene, this);
+    if (!stays) return this.home();
+    this.camera.pin(stays.to, stays.screen);
+    this.homeDone = true;
+    if (!this.anythingInView()) this.home();
     this.draw();
   }
 
@@ -274,15 +322,17 @@ class Pane {
       if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
       paint(this.context, this);
       this.map.paint();
+      const size = this.stageSize();
+      if (size[0]) this.size = size;
+      shareCamera(this);
       if (this.motion?.progress === 1) this.motion = null;
       if (this.motion) this.draw();
     });
   }
 
   // Where the boxes of a new scene were in the old one, seen through the new camera.
-  positionsFor(scene, { screen, to }) {
+  positionsFor(before, scene, { screen, to }) {
     if (matchMedia("(prefers-reduced-motion: reduce)").matches || scene.count > 3000) return null;
-    const before = this.scene;
     const from = new Float32Array(scene.boxes);
     const { zoom, x, y } = this.camera;
     const [left, top] = [screen[0] - to[0] * zoom, screen[1] - to[1] * zoom];
@@ -319,12 +369,20 @@ class Pane {
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(this.scene, box.width, box.height);
     if (this.homeDone) this.draw();
-    else this.home();
+    else this.firstLook();
   }
 
   fontsCame() {
     if (this.scene) this.scene.fitted = { title: [], subtitle: [] };
     this.draw();
+  }
+
+  // What is seen here, for another pane to take up.
+  view() {
+    const { subject, scene, camera } = this;
+    const { x, y, zoom } = camera;
+    const size = this.stageSize();
+    return { subject, scene, camera: { x, y, zoom }, size: size[0] ? size : this.size };
   }
 
   // --- for tests: state to wait for, and where to click ------------------------------------------------------
@@ -353,12 +411,27 @@ class Pane {
   }
 
   end() {
+    if (this.scene) fxopt.left = this.view();
     this.observer.disconnect();
     clearTimeout(this.timer);
     clearTimeout(this.patience);
     cancelAnimationFrame(this.frame);
+    this.sheet.remove();
     this.root.remove();
   }
+}
+
+// A new pane looks where another pane of the same model does, or the last one did: going to two panes side by side and
+// back loses no place. Gives that pane's scene, and moves the camera; null where there is none.
+function placeOfAnother(pane) {
+  const { subject } = pane;
+  const [width, height] = pane.stageSize();
+  const other = fxopt.views.find((one) => one !== pane && one.homeDone && one.subject === subject)?.view() ?? fxopt.left;
+  if (other?.subject !== subject || !subject || !width || !other.size[0]) return null;
+  Object.assign(pane.camera, other.camera);
+  pane.camera.x += (width - other.size[0]) / 2;
+  pane.camera.y += (height - other.size[1]) / 2;
+  return other.scene;
 }
 
 // What keeps its place on the screen when a layout gives way to another of the same model: the control of the module

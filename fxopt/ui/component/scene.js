@@ -24,6 +24,10 @@ class Scene {
     this.members = new Map(Object.entries(payload.groups).map(([i, [, names]]) => [Number(i), names]));
     this.sizes = new Map([...this.members].map(([i, names]) => [i, names.split(" ").length]));
     this.frames = payload.clusters.map(([path, title, depth, x, y, w, h]) => ({ path, title, depth, x, y, w, h }));
+    this.at = payload.at ?? null;
+    this.placeAt = this.at && new Map(this.at.map((number, i) => [number, i]));
+    this.boxStates = payload.boxStates ?? null;
+    this.edgeStates = payload.edgeStates ?? null;
     this.fitted = { title: new Array(this.count), subtitle: new Array(this.count) };
     this.connect(payload);
   }
@@ -55,6 +59,15 @@ class Scene {
       this.portalsOf[source].push([source, target]);
       this.portalsOf[target].push([source, target]);
     }
+  }
+
+  // A box's number in the whole layout, of which this scene may be a part; and the box of a number, -1 for none.
+  numberOf(i) {
+    return this.at ? this.at[i] : i;
+  }
+
+  placeOf(number) {
+    return this.placeAt ? (this.placeAt.get(number) ?? -1) : number < this.count ? number : -1;
   }
 
   // The box in which a node is seen: its own, or that of the folded module around it; -1 if in none.

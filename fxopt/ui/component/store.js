@@ -1,5 +1,5 @@
-// The entry of the component that carries layouts and this code; it shows nothing itself. What it unpacks is kept on
-// the page under the layout's id, for the views (mount.js), which carry ids and marks only.
+// The entry of the component that carries this code. What it unpacks is kept on the page under the layout's id, for the
+// views (mount.js), which carry ids and marks only.
 
 const KEPT = 24; // layouts
 
@@ -8,15 +8,10 @@ fxopt.layouts ??= new Map();
 fxopt.panes ??= new WeakMap();
 fxopt.awaited ??= new Map();
 
-async function unpack(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).json();
-}
-
 function keep(payload) {
   if (fxopt.layouts.has(payload.id)) return;
   while (fxopt.layouts.size >= KEPT) fxopt.layouts.delete(fxopt.layouts.keys().next().value);
-  fxopt.layouts.set(payload.id, new Scene(payload));
+  fxopt.layouts.set(payload.id, new Picture(payload));
   for (const [pane, retry] of [...fxopt.awaited]) {
     fxopt.awaited.delete(pane);
     retry();
@@ -33,8 +28,8 @@ fxopt.show = ({ data, parentElement, setStateValue, setTriggerValue }) => {
   }
   const send = { state: setStateValue, trigger: setTriggerValue };
   const render = () => {
-    const scene = fxopt.layouts.get(data.layout);
-    if (scene) pane.update(data, send, scene);
+    const picture = fxopt.layouts.get(data.layout);
+    if (picture) pane.update(data, send, picture.scene(data.side ?? "after"));
     else fxopt.awaited.set(pane, render);
   };
   fxopt.awaited.delete(pane);
@@ -47,8 +42,10 @@ fxopt.show = ({ data, parentElement, setStateValue, setTriggerValue }) => {
   };
 };
 
+// A layout that layouts.js brings.
+fxopt.take = (bytes) => unpack(bytes).then(keep);
+
+for (const bytes of (fxopt.packed ??= []).splice(0)) fxopt.take(bytes);
 for (const show of fxopt.waiting.splice(0)) show();
 
-export default function ({ data }) {
-  unpack(data).then(keep);
-}
+export default function () {}

@@ -21,11 +21,13 @@ class Theme {
     this.line = this.color("--fx-line");
     this.faint = this.color("--fx-faint");
     this.frame = this.color("--fx-frame");
+    this.rule = this.color("--fx-rule");
     this.accent = this.color("--fx-accent");
     this.chosen = this.color("--fx-chosen");
     this.changed = this.color("--fx-changed");
     this.created = this.color("--fx-created");
     this.removed = this.color("--fx-removed");
+    this.failed = this.color("--fx-failed");
     this.probe.style.fontFamily = "var(--fx-code-font)";
     const code = getComputedStyle(this.probe).fontFamily;
     this.titleFont = `500 11.5px ${code}`;

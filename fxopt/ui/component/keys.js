@@ -1,0 +1,92 @@
+// Keys that hold on the whole page. What a key does to the passes is Python's; what it does to the graph is done here.
+//
+// Presses are sent with their numbers until Python has acknowledged them, so that of many quick ones none is lost and
+// none acts twice.
+
+const TO_PYTHON = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo"]);
+const TO_GRAPH = {
+  "/": (pane) => pane.chrome.find.focus(),
+  " ": (pane) => pane.fit(),
+};
+// What has a use of its own for arrows, Enter or Space when it has the focus.
+const TYPING = "input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=textbox], [role=combobox]";
+const ACTING = "button, a, summary, [role=button], [role=switch], input[type=checkbox]";
+const MOVING = "[role=tab], [role=radio], [role=slider], [role=listbox], [role=option], [role=menuitem], [role=grid], canvas";
+const listeners = new WeakMap();
+
+export default function ({ data, parentElement, setStateValue }) {
+  let listener = listeners.get(parentElement);
+  if (!listener) {
+    listener = new Listener(data.heard);
+    listeners.set(parentElement, listener);
+  }
+  listener.send = (presses) => setStateValue("pressed", presses);
+  listener.heard(data.heard);
+  return () => {
+    listener.ending.abort();
+    listeners.delete(parentElement);
+  };
+}
+
+class Listener {
+  constructor(heard) {
+    this.count = heard;
+    this.waiting = [];
+    this.ending = new AbortController();
+    // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
+    window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
+  }
+
+  heard(number) {
+    this.count = Math.max(this.count, number);
+    this.waiting = this.waiting.filter(([of]) => of > number);
+  }
+
+  press(event) {
+    const target = event.composedPath()[0];
+    if (!(target instanceof Element) || document.querySelector("[role=dialog]")) return;
+    const key = nameOf(event);
+    if (!key || isBusy(target, key)) return;
+    if (key === "g") switchToCode();
+    else if (TO_GRAPH[key]) globalThis.__fxopt?.views?.filter((pane) => pane.scene).slice(0, 1).forEach(TO_GRAPH[key]);
+    else if (TO_PYTHON.has(key)) this.tell(key);
+    else if (key !== "c") return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+
+  tell(key) {
+    this.waiting.push([++this.count, key]);
+    this.send(this.waiting);
+  }
+}
+
+function nameOf(event) {
+  const command = event.ctrlKey || event.metaKey;
+  if (event.altKey) return "";
+  if (command && event.key.toLowerCase() === "z") return event.shiftKey ? "redo" : "undo";
+  if (command && event.key.toLowerCase() === "y") return "redo";
+  return command ? "" : event.key;
+}
+
+function isBusy(target, key) {
+  if (target.closest(TYPING)) return true;
+  // The graph walks along its own edges; see input.js.
+  if (target.closest(".fx-stage")) return !["f", "r", "g", "?", "c", "undo", "redo"].includes(key);
+  if (target.closest(".fx") && (key === "Enter" || key === " ")) return true;
+  if (key === "Enter" || key === " ") return Boolean(target.closest(ACTING) ?? target.closest(MOVING));
+  return key.startsWith("Arrow") && Boolean(target.closest(MOVING));
+}
+
+// To the generated code below the graph, and back to the graph from there.
+function switchToCode() {
+  const tab = [...document.querySelectorAll("[role=tab]")].find((one) => one.textContent.trim() === "Code");
+  const stage = globalThis.__fxopt?.views?.[0]?.stage;
+  const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
+  const chosen = tab?.getAttribute("aria-selected") === "true" && document.activeElement === tab;
+  const [to, block] = chosen ? [stage, "center"] : [tab, "start"];
+  if (!to) return;
+  if (!chosen) tab.click();
+  to.focus({ preventScroll: true });
+  to.scrollIntoView({ behavior: smooth, block });
+}

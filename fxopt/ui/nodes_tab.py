@@ -1,0 +1,72 @@
+"""The graph as a table: every node, with the same selection as the picture; what a screen reader can go through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from fxopt.ui.markdown import counted, escaped
+from fxopt.ui.session import Session
+from fxopt.view import GraphView, NodeView
+
+COLUMNS = ("name", "op", "target", "module", "shape", "dtype")
+
+
+def nodes_tab(session: Session) -> None:
+    view = session.view_of(session.shown)
+    asked = st.text_input(
+        "Find nodes by name, target, module path or shape; a regular expression if you like",
+        key="asked nodes",
+        placeholder="linear|matmul, encoder.layer.3, 8×64 …",
+    ).strip()
+    fits, fault = _tester(asked)
+    nodes = [node for node in view.nodes if any(map(fits, _texts(node)))]
+    told = f"{counted(len(nodes), 'node')} of {len(view.nodes):,} in {_where(session)}"
+    st.caption(f"{told}. {escaped(fault)}" if fault else f"{told}. Choose a row to select the node in the graph too.")
+    if not nodes:
+        st.info("No node fits. Shorten what you look for.", icon=":material/search_off:")
+        return
+    _table(session, view, nodes)
+
+
+def _where(session: Session) -> str:
+    return "the original graph" if session.shown == "Original" else "the graph as it is now"
+
+
+def _texts(node: NodeView) -> tuple[str, ...]:
+    return node.name, node.op, node.target, node.called, node.module, node.shape, node.dtype
+
+
+def _tester(asked: str) -> tuple[Callable[[str], bool], str]:
+    """Whether a text fits what was asked, which is a regular expression where it is one; and what is wrong with it."""
+    plain = asked.lower()
+    try:
+        pattern = re.compile(asked, re.IGNORECASE)
+    except re.error as error:
+        return (lambda text: plain in text.lower()), f"Taken as plain text, for it is no regular expression: {error}"
+    return (lambda text: plain in text.lower() or pattern.search(text) is not None), ""
+
+
+def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
+    names = [node.name for node in nodes]
+    # A table takes its selection at its first drawing only: another one from elsewhere needs another table.
+    key = f"nodes {view.digest} {st.session_state['asked nodes']} {session.selected}"
+    chosen = [names.index(session.selected)] if session.selected in names else []
+
+    def select() -> None:
+        rows = st.session_state[key]["selection"]["rows"]
+        session.select(names[rows[0]] if rows else "")
+
+    st.dataframe(
+        pd.DataFrame([[getattr(node, column) for column in COLUMNS] for node in nodes], columns=list(COLUMNS)),
+        key=key,
+        hide_index=True,
+        height=420,
+        on_select=select,
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": chosen}},
+        alt=f"Nodes of {session.opened.source.title}",
+    )

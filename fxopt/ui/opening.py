@@ -1,0 +1,96 @@
+"""Opening a model beside the page: it may take seconds, can be cancelled, and a click meanwhile loses nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from fxopt.models import LocalFolder, ModelSource, model_source
+from fxopt.ui.job import Job, Progress
+from fxopt.ui.markdown import escaped
+from fxopt.ui.session import Session, captured
+
+FOLDER = "folder"
+QUIET_SECONDS, PATIENT_SECONDS, POLL_SECONDS = 0.3, 2.5, 0.1
+"""Nothing is shown for so long, then a line, and after the second a button to cancel as well."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A model that a visitor asked for, at sizes; None for a size means its default."""
+
+    key: str
+    folder: str = ""
+    batch: int | None = None
+    sequence: int | None = None
+
+    @property
+    def source(self) -> ModelSource:
+        return LocalFolder(Path(self.folder).expanduser()) if self.key == FOLDER else model_source(self.key)
+
+    @property
+    def stamp(self) -> str:
+        """Changes where a file of the folder does, so that a folder that was mended is read again."""
+        if self.key != FOLDER:
+            return ""
+        folder = Path(self.folder).expanduser()
+        files = (folder / "config.json", *sorted(folder.glob("*.safetensors")))
+        return " ".join(f"{file.stat().st_mtime_ns} {file.stat().st_size}" for file in files if file.is_file())
+
+
+@dataclass(eq=False)
+class Opening:
+    """One attempt to open what was asked for."""
+
+    request: Request
+    before: Session | None
+    """What is open meanwhile; its passes stay on where the same model was asked for at other sizes."""
+    title: str = "the model"
+    stage: str = ""
+    begun: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.job = Job(self._open)
+
+    def _open(self, progress: Progress) -> Session:
+        request, source = self.request, self.request.source
+        self.title, self.stage = source.title, "building it"
+        batch, sequence = source.sizes.checked(source.title, request.batch, request.sequence)
+
+        def tell(stage: str) -> bool:
+            self.stage = stage
+            return progress(0)
+
+        session = Session(captured(source.key, request.stamp, batch, sequence, source, tell))
+        if self.before is not None and self.before.opened.source.key == source.key:
+            session.resume(self.before)
+        return session
+
+    def wait(self, place: st.delta_generator.DeltaGenerator) -> None:
+        """Wait until it is done, and say so in `place`. A click of the visitor's may end the run; the work goes on."""
+        if self.job.wait(max(0.0, self.begun + QUIET_SECONDS - time.perf_counter())):
+            return
+        with place.container(horizontal=True, vertical_alignment="center", key="opening"):
+            line, button = st.empty(), st.empty()
+        offered = False
+        while not self.job.wait(POLL_SECONDS):
+            seconds = time.perf_counter() - self.begun
+            line.caption(f":material/hourglass_top: Opening {escaped(f'{self.title}: {self.stage}')} … {seconds:.0f} s")
+            if seconds >= PATIENT_SECONDS and not offered:
+                offered = True
+                button.button("Cancel", key="cancel opening", on_click=cancel, args=(st.session_state,))
+        place.empty()
+
+
+def cancel(state: MutableMapping[str, Any]) -> None:
+    """Let what is being opened go; its thread ends at its next report of progress."""
+    opening: Opening | None = state.get("opening")
+    if opening is not None:
+        opening.job.cancel()
+    for key in {"request", "opening"} & set(state):
+        del state[key]

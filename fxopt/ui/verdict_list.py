@@ -1,0 +1,84 @@
+"""What the passes say of the selected node, and why the others say nothing; each site with its code."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from fxopt.site_code import site_code
+from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.session import Session
+from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
+from fxopt.verdicts import Verdict, verdicts_of
+from fxopt.view import PassStyle
+from fxopt.workbench import SiteState
+
+
+def verdict_list(session: Session, name: str) -> None:
+    """Draw them, those that have something to say first. A search finds what one pass says."""
+    key = (session.workbench.choices, name)
+    verdicts = session.remember("verdicts", key, lambda: verdicts_of(session.workbench, name))
+    st.markdown("**What the passes say**")
+    wanted = st.text_input(
+        "Why does nothing happen here?",
+        key="asked pass",
+        placeholder="Why nothing here? Type a pass",
+        label_visibility="collapsed",
+    ).strip()
+    found = [verdict for verdict in verdicts if wanted.lower() in verdict.state.name.lower()]
+    if not found:
+        st.caption(f"No pass is called {escaped(wanted)}.")
+    silent = [verdict for verdict in found if verdict.kind == "silent"]
+    for verdict in found:
+        if verdict.kind != "silent":
+            _verdict(session, name, verdict)
+    if wanted:
+        _silence(session, silent)
+    elif silent:
+        rest = st.expander(f"Why nothing from {counted(len(silent), 'pass', 'passes')}", key="why nothing")
+        with rest:
+            _silence(session, silent)
+
+
+def _silence(session: Session, verdicts: list[Verdict]) -> None:
+    for verdict in verdicts:
+        said(session.styles[verdict.state.name], f"nothing here: {escaped(verdict.reason)}.")
+
+
+def _verdict(session: Session, name: str, verdict: Verdict) -> None:
+    style = session.styles[verdict.state.name]
+    if verdict.miss is not None:
+        said(style, f"**near miss**: {told_of_miss(verdict.miss)}")
+    elif verdict.site is not None:
+        site = verdict.site
+        at = "here" if site.site == name else f"at {code(site.site)}"
+        done = "applied" if verdict.kind == "applied" else "matches"
+        _, color = EXACTNESS_WORDS[site.exactness]
+        said(
+            style,
+            f"**{done} {at}**: {escaped(site.explanation.rstrip('.'))}. Exactness: :{color}[{site.exactness.value}].",
+        )
+        _code(session, verdict.state.name, site)
+
+
+def _code(session: Session, pass_name: str, site: SiteState) -> None:
+    """The site's lines of generated code, computed only where they are asked for."""
+    lines = st.expander("Code before and after", key=f"code of {pass_name} at {site.site}", on_change="rerun")
+    if not lines.open:
+        return
+    bench = session.workbench
+    key = (bench.choices, pass_name, site.site)
+    told = session.remember("site code", key, lambda: site_code(bench, pass_name, site.site))
+    with lines:
+        for label, text in (("Before", told.before), ("After", told.after)):
+            st.caption(label if text else f"{label}: no line")
+            if text:
+                st.code(text, language="python", wrap_lines=True)
+        if told.before == told.after:
+            st.caption("The lines are the same: only weights change.")
+
+
+def said(style: PassStyle, text: str) -> None:
+    """A line of a pass, with its letter."""
+    with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
+        st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
+        st.markdown(f"{style.name} {text}")

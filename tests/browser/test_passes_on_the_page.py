@@ -1,0 +1,240 @@
+"""Passes, sites, keys and the inspector as a visitor meets them: the real app.py, in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from tests.browser.visitor import APP, FOLD, Visitor
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[[], Visitor]
+
+
+@pytest.fixture
+def visit(page: Page, serve: Callable[..., str]) -> Open:
+    return lambda: Visitor(page, serve(APP))
+
+
+def press(visitor: Visitor, *names: str) -> None:
+    for name in names:
+        visitor.page.keyboard.press(name)
+
+
+def test_the_whole_flow_works_by_keys_alone(visit: Open) -> None:
+    visitor = visit()
+    press(visitor, "ArrowRight")
+    visitor.wait("view.selectedName === 'stem_norm'")
+    visitor.sees("matches here")
+    press(visitor, "Enter")
+    visitor.sees_badge("1 site on")
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+    press(visitor, "Control+z")
+    visitor.sees_badge("restored, bit for bit")
+    press(visitor, "Control+y")
+    visitor.sees_badge("1 site on")
+    press(visitor, "f")
+    expect(visitor.page.locator(".st-key-pass-B-looked-at")).to_be_visible()
+    press(visitor, "r")
+    expect(visitor.page.locator(".st-key-pass-A-looked-at")).to_be_visible()
+    press(visitor, "?")
+    expect(visitor.page.get_by_role("dialog")).to_contain_text("next, previous pass that acts")
+    press(visitor, "Escape")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_of_many_quick_keys_none_is_lost_and_none_acts_twice(visit: Open) -> None:
+    visitor = visit()
+    names = visitor.page.locator("[class*=st-key-pass-]").count()
+    press(visitor, *["ArrowDown"] * (2 * names + 3))
+    expect(visitor.page.locator(".st-key-pass-D-looked-at")).to_be_visible()
+
+
+def test_r_and_c_do_not_run_the_page_again_nor_clear_its_caches(visit: Open) -> None:
+    visitor = visit()
+    press(visitor, "c")
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+    press(visitor, "r")
+    expect(visitor.page.locator(".st-key-pass-F-looked-at")).to_be_visible()
+
+
+def test_what_is_typed_in_a_field_is_no_command(visit: Open) -> None:
+    visitor = visit()
+    visitor.click_node("stem_relu")
+    field = visitor.page.get_by_role("textbox", name="Why does nothing happen here?")
+    field.fill("fr?g/")
+    field.press("Enter")
+    visitor.sees("No pass is called")
+    expect(visitor.page.locator(".st-key-pass-A-looked-at")).to_be_visible()
+    expect(visitor.page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_g_goes_to_the_code_and_back_to_the_graph(visit: Open) -> None:
+    visitor = visit()
+    press(visitor, "g")
+    expect(visitor.page.get_by_role("tab", name="Code")).to_be_focused()
+    visitor.sees("No site is on: the code is that of the original.")
+    press(visitor, "g")
+    visitor.page.wait_for_function("__fxopt.views[0].root.getRootNode().activeElement === __fxopt.views[0].stage")
+
+
+def test_pointing_at_a_pass_shows_what_it_would_do_and_going_away_ends_it(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.locator(".st-key-pass-B-row").hover()
+    visitor.sees("would do: 1 removed, 1 changed")
+    visitor.wait_for_marks("head_norm", "removed")
+    visitor.page.mouse.move(700, 5)
+    visitor.wait_for_marks("head_norm")
+    visitor.sees_badge("original")
+    visitor.page.get_by_role("button", name="Sites of FuseBatchNorm1dInLinear").focus()
+    visitor.wait_for_marks("head_norm", "removed")
+
+
+def test_what_rests_on_a_pass_is_asked_about_before_it_goes_off(visit: Open) -> None:
+    visitor = visit()
+    visitor.pick("Digits: a small transformer")
+    visitor.wait("view.scene.find('block1_attention_query') >= 0")
+    visitor.switch("MergeLinears")
+    visitor.sees_badge("2 sites on")
+    visitor.switch("FuseBiasInLinear")
+    visitor.sees_badge("11 sites on")
+    visitor.switch("MergeLinears")
+    expect(visitor.page.get_by_role("alert")).to_contain_text("rest on this and would go off too")
+    expect(visitor.is_on("MergeLinears")).to_be_checked()
+    visitor.page.get_by_role("button", name="Turn off all the same").click()
+    expect(visitor.is_on("MergeLinears")).not_to_be_checked()
+    expect(visitor.page.get_by_role("alert")).to_have_count(0)
+
+
+def test_copies_are_switched_together(visit: Open) -> None:
+    visitor = visit()
+    visitor.pick("Digits: a small transformer")
+    visitor.wait("view.scene.find('block1_attention_query') >= 0")
+    visitor.page.get_by_role("button", name="Sites of MergeLinears").click()
+    visitor.page.locator("label", has_text="block*.attention.query, all 2 copies").click()
+    visitor.sees_badge("2 sites on")
+
+
+def test_a_pass_is_moved_and_comes_back_with_undo(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.get_by_role("button", name=f"Run later: {FOLD}").click()
+    visitor.sees("runs 2nd of")
+    visitor.page.get_by_role("button", name="Undo").click()
+    visitor.sees("runs 1st of")
+
+
+def test_fifty_quick_switches_end_as_the_last_one_says(visit: Open) -> None:
+    visitor = visit()
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    for _ in range(49):
+        visitor.switch(FOLD)
+    visitor.sees_badge("restored, bit for bit")
+    expect(visitor.is_on(FOLD)).not_to_be_checked()
+
+
+def test_search_steps_through_what_it_finds(visit: Open) -> None:
+    visitor = visit()
+    press(visitor, "/")
+    visitor.page.keyboard.type("norm$|^relu")
+    visitor.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
+    press(visitor, "Enter")
+    first = visitor.page.evaluate("__fxopt.views[0].selectedName")
+    visitor.page.get_by_role("button", name="Next one found").click()
+    visitor.wait(f"view.selectedName !== {json.dumps(first)}")
+    visitor.page.get_by_role("button", name="Previous one found").click()
+    visitor.wait(f"view.selectedName === {json.dumps(first)}")
+
+
+def test_keys_follow_the_data_in_the_graph_and_the_active_node_is_announced(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.evaluate("__fxopt.views[0].stage.focus()")
+    press(visitor, "ArrowDown", "ArrowDown")
+    visitor.sees("matches at")
+    announced = visitor.page.evaluate(
+        """(() => { const {stage} = __fxopt.views[0];
+        return stage.getRootNode().getElementById(stage.getAttribute('aria-activedescendant')).textContent })()"""
+    )
+    assert "Conv2d" in announced
+    assert f"{FOLD} would apply" in announced
+
+
+def test_a_click_runs_the_page_once_and_a_switch_once(visit: Open) -> None:
+    """The page is run again for what the visitor does, and for nothing else."""
+    visitor = visit()
+    runs: list[str] = []
+    visitor.page.evaluate(
+        """globalThis.runs = 0; new MutationObserver(() => {
+            const now = document.querySelector('.stApp').dataset.testScriptState ?? document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
+            if (now === 'running' && globalThis.last !== 'running') globalThis.runs += 1;
+            globalThis.last = now;
+        }).observe(document.body, { subtree: true, attributes: true, attributeFilter: ['data-test-script-state'] })"""
+    )
+    visitor.click_node("stem_conv")
+    visitor.sees("matches at")
+    visitor.page.mouse.move(700, 5)
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    assert not runs
+    assert 1 <= visitor.page.evaluate("globalThis.runs") <= 4
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_our_parts(page: Page, serve: Callable[..., str], scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+    visitor = Visitor(page, serve(APP))
+    assert serious(page) == []
+    press(visitor, "ArrowRight")
+    visitor.sees("matches here")
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    page.get_by_role("tab", name="Nodes").click()
+    visitor.sees("Choose a row")
+    assert serious(page) == []
+    page.get_by_role("button", name="Keys").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert serious(page) == []
+
+
+STREAMLITS_OWN = (r"class=\"token",)
+"""What Streamlit itself draws and we cannot style: the colors of its syntax highlighter."""
+
+
+def serious(page: Page) -> list[str]:
+    """What axe-core finds of serious and critical impact, once the page is at rest."""
+    page.wait_for_function("!document.querySelector('[data-stale=true]')")
+    found: list[dict[str, Any]] = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        f"{violation['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:200]}"
+        for violation in found
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+        if not any(re.search(own, node["html"]) for own in STREAMLITS_OWN)
+    ]
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
+def test_large_type_fits_the_window(visit: Open, size: tuple[int, int]) -> None:
+    visitor = visit()
+    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
+    visitor.page.get_by_role("button", name="Large type").click()
+    visitor.page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
+    assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_another_batch_keeps_the_passes_on(visit: Open) -> None:
+    visitor = visit()
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    field = visitor.page.get_by_role("spinbutton", name="Batch")
+    field.fill("3")
+    field.press("Enter")
+    visitor.sees("batch norm at batch 3")
+    visitor.sees_badge("4 sites on")

@@ -1,0 +1,101 @@
+"""The four pictures of one state on the real page, and what going between them costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, WebSocket, expect
+
+from tests.browser.visitor import APP, FOLD, Visitor
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def visitor(page: Page, serve: Callable[..., str]) -> Visitor:
+    return Visitor(page, serve(APP))
+
+
+def see(visitor: Visitor, picture: str, condition: str = "true") -> None:
+    page = visitor.page
+    panes = 2 if picture == "Side by side" else 1
+    bar = page.locator(".st-key-graph-bar")
+    bar.get_by_role("radio", name=picture, exact=True).or_(bar.get_by_role("button", name=picture, exact=True)).click()
+    page.wait_for_function(
+        f"__fxopt.views.length === {panes} && __fxopt.views.every((view) => view.ready) &&"
+        f"(view => view && {condition})(__fxopt.views.find((one) => one.key === 'graph'))"
+    )
+
+
+def places(visitor: Visitor) -> dict[str, tuple[float, float]]:
+    found = visitor.page.evaluate(
+        "(v => v.scene.names.map((n) => [n, v.nodeRect(n)]))(__fxopt.views.find((one) => one.key === 'graph'))"
+    )
+    return {name: (round(box["x"]), round(box["y"])) for name, box in found}
+
+
+GONE, THERE = "view.scene.find('stem_norm') < 0", "view.scene.find('stem_norm') >= 0"
+
+
+def test_what_a_pass_removed_is_in_the_original_and_in_the_difference_at_its_place(visitor: Visitor) -> None:
+    before = places(visitor)
+    visitor.switch(FOLD)
+    visitor.wait(GONE)
+    after = places(visitor)
+    assert {name: before[name] for name in after} == after, "nothing has moved"
+    see(visitor, "Diff", "view.scene.boxStates?.includes('removed')")
+    assert places(visitor) == before
+    see(visitor, "Original", THERE)
+    assert places(visitor) == before
+
+
+def test_a_ghost_can_be_selected_and_its_story_read(visitor: Visitor) -> None:
+    visitor.switch(FOLD)
+    visitor.wait(GONE)
+    see(visitor, "Diff", THERE)
+    visitor.click_node("stem_norm")
+    visitor.sees("removed by FuseBatchNorm2dInConv2d at stem_norm")
+    expect(visitor.page.get_by_role("button", name="Only in")).to_have_count(0)
+
+
+def test_side_by_side_shows_both_graphs_at_one_place(visitor: Visitor) -> None:
+    visitor.switch(FOLD)
+    visitor.wait(GONE)
+    see(visitor, "Side by side", GONE)
+    seen = "(key => (view => [view.scene.find('stem_norm') >= 0, view.camera.x, view.camera.y, view.camera.zoom])"
+    left, right = (
+        visitor.page.evaluate(f"{seen}(__fxopt.views.find((one) => one.key === key)))({key!r})")
+        for key in ("graph before", "graph")
+    )
+    assert (left[0], right[0]) == (True, False)
+    assert left[1:] == right[1:]
+    see(visitor, "Now", GONE)
+
+
+def test_going_from_picture_to_picture_sends_no_layout_and_no_code(page: Page, serve: Callable[..., str]) -> None:
+    sizes: list[int] = []
+
+    def opened(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda frame: sizes.append(len(frame)))
+
+    page.on("websocket", opened)
+    visitor = Visitor(page, serve(APP))
+    assert max(sizes) > 40_000, "the code comes once"
+    visitor.switch(FOLD)
+    visitor.wait(GONE)
+    see(visitor, "Side by side")
+    see(visitor, "Original", THERE)
+    known = len(sizes)
+    for picture in ("Diff", "Now", "Original"):
+        see(visitor, picture)
+    assert max(sizes[known:]) < 15_000
+
+
+def test_bars_tell_what_boxes_cost_in_words_as_well(visitor: Visitor) -> None:
+    visitor.page.get_by_text("Cost bars").click()
+    visitor.wait("Object.keys(view.bars).length > 0")
+    visitor.click_node("stem_conv")
+    expect(visitor.page.get_by_role("option").first).to_contain_text("parameters")
+    visitor.page.get_by_text("Cost bars").click()
+    visitor.wait("Object.keys(view.bars).length === 0")

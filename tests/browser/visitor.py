@@ -1,0 +1,50 @@
+"""Someone at the page, for the tests: what they do, and what they see."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page, expect
+
+APP = Path(__file__).parents[2] / "app.py"
+FOLD = "FuseBatchNorm2dInConv2d"
+
+
+class Visitor:
+    """Someone at the page: what they do, and what they see."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        page.goto(url)
+        page.wait_for_function("globalThis.__fxopt?.views?.length === 1 && __fxopt.views[0].ready", timeout=120_000)
+
+    def switch(self, name: str) -> None:
+        self.page.locator("label", has_text=re.compile(f"^{name}$")).first.click()
+
+    def is_on(self, name: str) -> Locator:
+        return self.page.get_by_role("switch", name=name)
+
+    def wait(self, condition: str) -> None:
+        self.page.wait_for_function(f"(view => view.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
+
+    def wait_for_marks(self, name: str, *kinds: str) -> None:
+        """Until the box that shows `name` has marks of just these kinds."""
+        self.wait(
+            f"JSON.stringify([...new Set((view.marks.get(view.scene.find({name!r})) ?? []).map(m => m[0]))].sort())"
+            f" === JSON.stringify({sorted(kinds)!r})"
+        )
+
+    def click_node(self, name: str) -> None:
+        box = self.page.evaluate(f"__fxopt.views[0].nodeRect({name!r})")
+        self.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    def sees(self, text: str) -> None:
+        expect(self.page.get_by_text(text).first).to_be_visible(timeout=60_000)
+
+    def sees_badge(self, text: str) -> None:
+        expect(self.page.locator(".stMarkdownBadge").first).to_have_text(re.compile(f"{text}$"), timeout=60_000)
+
+    def pick(self, title: str) -> None:
+        self.page.get_by_role("combobox", name="Model").click()
+        self.page.get_by_role("option", name=title, exact=True).click()
