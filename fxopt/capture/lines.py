@@ -10,6 +10,7 @@ from types import FrameType
 import sympy
 import torch
 
+from fxopt.core import module_calls
 from fxopt.core.graph import SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -18,6 +19,7 @@ _MODULE_CALL = os.path.join(_TORCH_NN, "modules", "module.py")
 _SYMPY = os.path.dirname(sympy.__file__) + os.sep
 _STDLIB = sysconfig.get_path("stdlib") + os.sep
 _HERE = os.path.dirname(__file__) + os.sep
+_MODULE_CALLS = module_calls.__file__
 
 RUNNER = "run_model"
 """The function of this package that calls the model: what lies above it is the caller's, not the model's."""
@@ -25,7 +27,7 @@ RUNNER = "run_model"
 
 def is_models(file: str) -> bool:
     """Whether code of this file is a model's, or what a model calls: not torch, Python's library, or capture."""
-    if file.startswith(("<", _TORCH, _HERE, _SYMPY)):
+    if file.startswith(("<", _TORCH, _HERE, _SYMPY, _MODULE_CALLS)):
         return False
     return not file.startswith(_STDLIB) or "site-packages" in file or "dist-packages" in file
 
