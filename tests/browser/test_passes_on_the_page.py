@@ -176,7 +176,7 @@ def test_a_click_runs_the_page_once_and_a_switch_once(visit: Open) -> None:
             const now = document.querySelector('.stApp').dataset.testScriptState ?? document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
             if (now === 'running' && globalThis.last !== 'running') globalThis.runs += 1;
             globalThis.last = now;
-        }).observe(document.body, { subtree: true, attributes: true, attributeFilter: ['data-test-script-state'] })"""
+        }).observe(document.body, { subtree: true, attributes: true, attributeFilter: ['data-test-script-state'] })"""  # noqa: E501
     )
     visitor.click_node("stem_conv")
     visitor.sees("matches at")
