@@ -17,7 +17,7 @@ def page() -> None:
     from fxopt.ui.evidence_panel import evidence_panel
     from fxopt.ui.graph_panel import graph_panel
     from fxopt.ui.inspector import inspector
-    from fxopt.ui.keys import keys
+    from fxopt.ui.keys import keys, obey_keys
     from fxopt.ui.model_picker import model_picker
     from fxopt.ui.pass_panel import pass_panel
 
@@ -25,17 +25,18 @@ def page() -> None:
     session = model_picker()
     if session is None:
         return
-    session.obey()
-    passes, graph, inspected = st.columns([3, 6, 3])
-    with graph:
-        graph_panel(session)
-    with passes.container(height=690, border=False, key="passes"):
-        pass_panel(session)
-    with inspected.container(height=690, border=False, key="inspected"):
-        inspector(session)
-    evidence_panel(session)
-    keys(session)
-    session.was_drawn()
+    with session.at_work:
+        session.obey()
+        obey_keys(session)
+        passes, graph, inspected = st.columns([3, 6, 3])
+        with graph:
+            graph_panel(session)
+        with passes.container(height=690, border=False, key="passes"):
+            pass_panel(session)
+        with inspected.container(height=690, border=False, key="inspected"):
+            inspector(session)
+        evidence_panel(session)
+        keys()
 
 
 page()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import streamlit as st
 
 from fxopt.ui.session import Session
 
 KEY = "keys"
-HEARD = "keys heard"
-SHEET = "keys sheet"
 
 _keys = st.components.v2.component(
     "fxopt_keys", js=(Path(__file__).parent / "component" / "keys.js").read_text(encoding="utf-8")
@@ -55,31 +53,47 @@ SHEETS = {
 }
 
 
-def keys(session: Session) -> None:
+@dataclass
+class Heard:
+    """What was heard of the keys: the number of the last press, and whether the sheet is to be shown."""
+
+    number: int = 0
+    sheet: bool = False
+
+
+def keys() -> None:
     """Listen for keys, and show the sheet where it was asked for. Draws nothing else."""
-    _keys(key=KEY, data={"heard": st.session_state.get(HEARD, 0)}, on_pressed_change=_heard(session))
-    if st.session_state.pop(SHEET, False):
+    heard = _heard()
+    # The callback is there so that the page runs again; what was pressed is obeyed before it is drawn.
+    _keys(key=KEY, data={"heard": heard.number}, on_pressed_change=lambda: None)
+    if heard.sheet:
         _sheet()
+        heard.sheet = False
 
 
 def ask_for_sheet() -> None:
-    st.session_state[SHEET] = True
+    _heard().sheet = True
 
 
-def _heard(session: Session) -> Callable[[], None]:
-    return lambda: act(session, st.session_state)  # type: ignore[arg-type]
+def _heard() -> Heard:
+    heard: Heard = st.session_state.setdefault("heard", Heard())
+    return heard
 
 
-def act(session: Session, state: MutableMapping[str, Any]) -> None:
-    """Do what the presses in `state` say that were not heard before."""
-    for number, key in (state.get(KEY) or {}).get("pressed") or ():
-        if number <= state.get(HEARD, 0):
-            continue
-        state[HEARD] = number
-        if key == "?":
-            state[SHEET] = True
-        elif key in _ACTS:
-            _ACTS[key](session)
+def obey_keys(session: Session) -> None:
+    """Do what the keys say that were pressed since the last time. To be called before anything is drawn."""
+    act(session, _heard(), (st.session_state.get(KEY) or {}).get("pressed") or ())
+
+
+def act(session: Session, heard: Heard, pressed: Iterable[tuple[int, str]]) -> None:
+    """Do what the presses say that were not heard before."""
+    for number, key in pressed:
+        if number > heard.number:
+            heard.number = number
+            if key == "?":
+                heard.sheet = True
+            elif key in _ACTS:
+                _ACTS[key](session)
 
 
 @st.dialog("Keys", width="large")

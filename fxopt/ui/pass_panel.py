@@ -12,8 +12,8 @@ from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState, SiteState
 
-NAMED = 4
-"""So many of the sites that would go off too are named."""
+NAMED = 2
+"""So many of the sites of each pass that would go off too are named."""
 
 
 def pass_panel(session: Session) -> None:
@@ -108,15 +108,13 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
 
 
 def _switch(session: Session, state: PassState) -> None:
-    widget = f"on {state.name}"
-    session.show_switch(widget, state.on)
+    switch = session.switch_for(f"on {state.name}", state.name, None, state.on)
     st.toggle(
         state.name,
-        key=widget,
+        value=switch.first,
+        key=switch.key,
         help=state.pass_.summary,
         disabled=not state.sites and not state.on,
-        on_change=session.switch,
-        args=(state.name, None, widget),
     )
 
 
@@ -157,17 +155,23 @@ def _failure(session: Session, state: PassState) -> None:
 
 def _ask(session: Session, question: Question) -> None:
     """What else would go off, named before it does."""
-    named = [f"{escaped(name)} at {code(site)}" for name, site in question.resting[:NAMED]]
-    more = len(question.resting) - NAMED
-    rest = f" and {more} more" if more > 0 else ""
+    sites: dict[str, list[str]] = {}
+    for name, site in question.resting:
+        sites.setdefault(name, []).append(site)
+    named = "; ".join(f"{escaped(name)} at {_some(of)}" for name, of in sites.items())
     verb = "rests" if len(question.resting) == 1 else "rest"
     st.warning(
-        f"{', '.join(named)}{rest} {verb} on this and would go off too; what still matches comes on again.",
-        icon=":material/link:",
+        f"{named} {verb} on this and would go off too; what still matches comes on again.", icon=":material/link:"
     )
     with st.container(horizontal=True, gap="xsmall"):
         st.button("Turn off all the same", key="answer yes", type="primary", on_click=session.answer, args=(True,))
         st.button("Keep it on", key="answer no", on_click=session.answer, args=(False,))
+
+
+def _some(sites: list[str]) -> str:
+    """Some of the sites by name, and how many more there are."""
+    more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
+    return ", ".join(map(code, sites[:NAMED])) + more
 
 
 def _order(session: Session, state: PassState) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -64,6 +67,19 @@ def captured(
     return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs, progress=_progress))
 
 
+@dataclass
+class Switch:
+    """A switch on the page, of a pass or of some of its sites."""
+
+    key: str
+    pass_name: str
+    sites: Sites
+    first: bool
+    """The place in which it was first drawn."""
+    place: bool
+    """The place to which the visitor has moved it, as far as that was obeyed."""
+
+
 @dataclass(frozen=True)
 class Question:
     """Whether to turn something off that other sites rest on."""
@@ -72,6 +88,24 @@ class Question:
     sites: Sites
     resting: tuple[tuple[str, str], ...]
     """What would go off too: pairs of pass name and site."""
+
+
+Act = TypeVar("Act", bound=Callable[..., None])
+
+
+def alone(act: Act) -> Act:
+    """Let an act of a session wait for the run of the page, or the other act, that is at the session now.
+
+    Streamlit begins the run that a click asks for while the run before may still be in its callback or drawing, in
+    another thread: without this, both would be at the workbench at once.
+    """
+
+    @functools.wraps(act)
+    def waiting(self: Session, *args: Any, **kwargs: Any) -> None:
+        with self.at_work:
+            act(self, *args, **kwargs)
+
+    return waiting  # type: ignore[return-value]
 
 
 @dataclass(eq=False)
@@ -102,10 +136,12 @@ class Session:
     """The last measurement of latency (`fxopt.ui.latency_tab.Measurement`), if there was one."""
 
     def __post_init__(self) -> None:
+        self.at_work = threading.RLock()
+        """Held by whoever acts on the session or draws it."""
         self.workbench = Workbench(self.opened.pristine)
         self._kept: dict[str, tuple[Hashable, Any]] = {}
-        self._moved: dict[str, tuple[str, Sites, bool]] = {}
-        self._written: set[str] = set()
+        self._switches: dict[str, Switch] = {}
+        self._numbers = itertools.count(2)
         self.unfolded = default_unfolded(self.view_of("Original"))
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
@@ -167,34 +203,42 @@ class Session:
 
     # ---- what widgets and keys do
 
-    def show_switch(self, widget: str, on: bool) -> None:
-        """Let a switch show what is so. To be called before it is drawn."""
-        # Written only where it differs: a value that is set travels to the browser, and could overtake a click.
-        if st.session_state.get(widget, False) != on:
-            st.session_state[widget] = on
-            self._written.add(widget)
+    def switch_for(self, widget: str, name: str, sites: Sites, on: bool) -> Switch:
+        """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so.
 
-    def switch(self, name: str, sites: Sites, widget: str) -> None:
-        """Note what a switch of a pass, or of some sites, was moved to; `obey` then does it.
-
-        The browser sends all switches with each click, also those whose new place it has not heard of yet. Such an
-        echo is no wish of the visitor's.
+        The browser sends the places of all switches with each click. One that Python had moved would be reported in
+        its old place by a click that comes before the browser has heard of it, and be taken for a wish. So no switch is
+        ever moved: where it shows something else than is so, another one takes its place.
         """
-        if sites is None or widget not in self._written:
-            self._moved[widget] = (name, sites, bool(st.session_state[widget]))
+        switch = self._switches.get(widget)
+        if switch is None or switch.place != on or (switch.key not in st.session_state and switch.first != on):
+            key = widget if switch is None else f"{widget} ({next(self._numbers)})"
+            while key in st.session_state:
+                key = f"{widget} ({next(self._numbers)})"
+            switch = Switch(key, name, sites, first=on, place=on)
+        switch.sites = sites
+        self._switches[widget] = switch
+        return switch
 
     def obey(self) -> None:
-        """Do what the switches were moved to; where a whole pass was, the sites' switches only echo."""
-        moved, self._moved = self._moved, {}
-        whole = any(sites is None for _, sites, _ in moved.values())
-        for name, sites, on in moved.values():
-            if sites is None or not whole:
-                self.turn(name, sites, on)
+        """Do what the switches were moved to since the last time. To be called before anything is drawn.
 
-    def was_drawn(self) -> None:
-        """The page was drawn to its end: what its switches show has been sent."""
-        self._written.clear()
+        Not each in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+        """
+        for switch in list(self._switches.values()):
+            wanted = bool(st.session_state.get(switch.key, switch.place))
+            if wanted != switch.place:
+                switch.place = wanted
+                if self._is_there(switch):
+                    self.turn(switch.pass_name, switch.sites, wanted)
 
+    def _is_there(self, switch: Switch) -> bool:
+        """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
+        known = {site.site for site in self.workbench.state_of(switch.pass_name).sites}
+        sites = (switch.sites,) if isinstance(switch.sites, str) else switch.sites or ()
+        return known.issuperset(sites)
+
+    @alone
     def turn(self, name: str, sites: Sites, on: bool, sure: bool = False) -> None:
         """Switch a pass or some of its sites; ask first, unless `sure`, where others rest on what goes off."""
         self.look_at(name)
@@ -206,24 +250,29 @@ class Session:
         else:
             self.workbench.turn_off(name, sites)
 
+    @alone
     def answer(self, sure: bool) -> None:
         """Go through with what was asked about, or leave it."""
         question, self.question = self.question, None
         if question is not None and sure:
             self.turn(question.pass_name, question.sites, on=False, sure=True)
 
+    @alone
     def undo(self) -> None:
         self.question = None
         self.workbench.undo()
 
+    @alone
     def redo(self) -> None:
         self.question = None
         self.workbench.redo()
 
+    @alone
     def reverse_all(self) -> None:
         self.question = None
         self.workbench.reverse_all()
 
+    @alone
     def move(self, name: str, by: int) -> None:
         """Let a pass run earlier (-1) or later (1), as far as there is room."""
         states = [state.name for state in self.workbench.states]
@@ -236,12 +285,14 @@ class Session:
         if name != self.looked_at:
             self.looked_at, self.listed = name, 0
 
+    @alone
     def step_pass(self, by: int, acting: bool = False) -> None:
         """Look at the next (1) or previous (-1) pass, or the next one that has a site."""
         names = [state.name for state in self.listed_passes if not acting or acts(state)]
         if names:
             self.look_at(_beside(names, self.looked_at, by))
 
+    @alone
     def step_site(self, by: int) -> None:
         """Select the next (1) or previous (-1) site of the pass that is looked at, then its near misses."""
         state = self.looked_at_state
@@ -249,6 +300,7 @@ class Session:
         if names:
             self.select(_beside(names, self.selected, by))
 
+    @alone
     def switch_current(self) -> None:
         """Switch the selected site of the pass that is looked at; the pass, where none is; nothing at a near miss."""
         state = self.looked_at_state

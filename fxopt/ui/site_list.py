@@ -52,17 +52,16 @@ def _families(session: Session, state: PassState) -> tuple[Family, ...]:
 
 
 def _family(session: Session, state: PassState, family: Family) -> None:
-    widget = f"on {state.name} at all {family.place}"
     every = family.sites_on == len(family.sites)
-    session.show_switch(widget, every)
+    widget = f"on {state.name} at all {family.place}"
+    switch = session.switch_for(widget, state.name, family.names, every)
     with st.container(gap=None, key=f"sites {session.styles[state.name].letter} at {family.place}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.checkbox(
                 f"{family.place}, all {len(family.sites)} copies",
-                key=widget,
+                value=switch.first,
+                key=switch.key,
                 label_visibility="collapsed",
-                on_change=session.switch,
-                args=(state.name, family.names, widget),
             )
             label = f"{code(family.place)} ×{len(family.sites)}"
             _node_button(session, family.sites[0].site, f"family {state.name}", label)
@@ -84,17 +83,15 @@ def _site(session: Session, state: PassState, site: SiteState) -> None:
 
 def _switch(session: Session, state: PassState, site: SiteState, current: bool = False, told: str = "") -> None:
     """One site with its switch, in a frame where it is the current one."""
-    widget = f"on {state.name} at {site.site}"
-    session.show_switch(widget, site.on)
+    switch = session.switch_for(f"on {state.name} at {site.site}", state.name, site.site, site.on)
     manner = "current " if current else ""
     with st.container(gap=None, key=f"{manner}site {session.styles[state.name].letter} at {site.site}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.checkbox(
                 f"{state.name} at {site.site}",
-                key=widget,
+                value=switch.first,
+                key=switch.key,
                 label_visibility="collapsed",
-                on_change=session.switch,
-                args=(state.name, site.site, widget),
             )
             _node_button(session, site.site, f"site {state.name}")
         if told:

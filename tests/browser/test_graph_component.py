@@ -392,7 +392,10 @@ def test_the_standalone_page_needs_no_server_and_ends_no_script(page: Page, tmp_
         standalone_html(picture, resolve({"n2": [Mark("miss")]}, picture.graph, ["</script>"]), title=title)
     )
     page.goto(file.as_uri())
-    page.wait_for_function("globalThis.__fxopt?.views?.length === 1 && __fxopt.views[0].ready")
+    # The page forbids what waiting for a condition takes, so this waits for what the condition shows.
+    expect(page.locator(".fx-caption")).to_contain_text("showing")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.evaluate("__fxopt.views.length === 1 && __fxopt.views[0].ready")
     assert page.title() == title
     assert page.locator("#broken").count() == 0
     assert page.evaluate("__fxopt.views[0].scene.titles.includes('<b>bold</b>')")

@@ -6,11 +6,11 @@ import json
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Checkbox, Toggle
 from torch import nn
 from torch.fx import Node
 
@@ -47,7 +47,15 @@ def session(app: AppTest) -> Session:
 
 
 def switch(app: AppTest, name: str, on: bool) -> AppTest:
-    return app.toggle(key=f"on {name}").set_value(on).run()
+    return toggle(app, name).set_value(on).run()
+
+
+def toggle(app: AppTest, label: str) -> Toggle:
+    return next(one for one in app.toggle if one.label == label)
+
+
+def checkbox(app: AppTest, label: str) -> Checkbox:
+    return next(one for one in app.checkbox if one.label == label)
 
 
 def badge(app: AppTest) -> str:
@@ -100,9 +108,9 @@ def test_undo_redo_and_reverse_all_move_the_switches_too(app: AppTest) -> None:
     switch(app, FOLD, True)
     switch(app, "FuseBiasInLinear", True)
     app.button(key="icon undo").click().run()
-    assert [app.toggle(key=f"on {name}").value for name in (FOLD, "FuseBiasInLinear")] == [True, False]
+    assert [toggle(app, name).value for name in (FOLD, "FuseBiasInLinear")] == [True, False]
     app.button(key="icon redo").click().run()
-    assert app.toggle(key="on FuseBiasInLinear").value
+    assert toggle(app, "FuseBiasInLinear").value
     app.button(key="reverse all").click().run()
     assert not any(toggle.value for toggle in app.toggle)
     assert "restored, bit for bit" in badge(app)
@@ -110,11 +118,11 @@ def test_undo_redo_and_reverse_all_move_the_switches_too(app: AppTest) -> None:
 
 
 def test_one_site_can_be_switched_alone(app: AppTest) -> None:
-    app.checkbox(key=f"on {FOLD} at stem_norm").check().run()
+    checkbox(app, f"{FOLD} at stem_norm").check().run()
     assert "1 site on" in badge(app)
-    assert app.toggle(key=f"on {FOLD}").value
-    assert not app.checkbox(key=f"on {FOLD} at residual_norm").value
-    app.checkbox(key=f"on {FOLD} at stem_norm").uncheck().run()
+    assert toggle(app, FOLD).value
+    assert not checkbox(app, f"{FOLD} at residual_norm").value
+    checkbox(app, f"{FOLD} at stem_norm").uncheck().run()
     assert "restored, bit for bit" in badge(app)
 
 
@@ -197,7 +205,7 @@ def test_a_pass_that_fails_is_shown_with_its_text_and_the_others_work_on(app: Ap
     failing = [Stumbles(), *opened.workbench.passes]
     opened.workbench = Workbench(opened.opened.pristine, passes=failing)
     app.run()
-    app.toggle(key="on Stumbles").set_value(True).run()
+    toggle(app, "Stumbles").set_value(True).run()
     assert "a bug in somebody's rewrite" in app.error[0].value
     assert not app.exception
     switch(app, FOLD, True)
@@ -307,7 +315,7 @@ def merged(app: AppTest) -> AppTest:
 def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> None:
     choices = session(merged).workbench.choices
     switch(merged, MERGE, False)
-    assert merged.toggle(key=f"on {MERGE}").value, "not before the question is answered"
+    assert toggle(merged, MERGE).value, "not before the question is answered"
     assert f"{BIAS} at" in merged.warning[0].value
     merged.button(key="answer no").click().run()
     assert not merged.warning
@@ -315,7 +323,7 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
     switch(merged, MERGE, False)
     merged.button(key="answer yes").click().run()
     assert not merged.warning
-    assert not merged.toggle(key=f"on {MERGE}").value
+    assert not toggle(merged, MERGE).value
     assert session(merged).workbench.state_of(BIAS).sites_on > 0
     merged.button(key="icon undo").click().run()
     assert session(merged).workbench.choices == choices
@@ -342,7 +350,7 @@ def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: Ap
     key = family.key.replace(f"on {MERGE} at all ", f"copies of {MERGE} at ")
     app.session_state[key] = True
     app.run()
-    app.checkbox(key=f"on {MERGE} at {sites[0]}").uncheck().run()
+    checkbox(app, f"{MERGE} at {sites[0]}").uncheck().run()
     assert f"{len(sites) - 1} of {len(sites)} on" in texts(app)
     app.button(key="icon undo").click().run()
     app.button(key="icon undo").click().run()
@@ -371,7 +379,7 @@ def test_passes_without_a_site_can_be_left_out_of_the_list(app: AppTest) -> None
 
 
 def test_another_batch_keeps_the_passes_that_are_on(app: AppTest) -> None:
-    app.checkbox(key=f"on {FOLD} at stem_norm").check().run()
+    checkbox(app, f"{FOLD} at stem_norm").check().run()
     app.button(key=f"icon run later {FOLD}").click().run()
     app.button(key=f"site {FOLD} at stem_norm").click().run()
     kept = session(app).workbench.choices
@@ -425,12 +433,9 @@ def test_the_table_of_nodes_finds_and_has_the_same_selection(app: AppTest) -> No
 
 
 def press(app: AppTest, *names: str) -> None:
-    """What the page's keys send: presses with their numbers."""
-    heard = app.session_state["keys heard"] if "keys heard" in app.session_state else 0  # noqa: SIM401 - it has no get
-    pressed = [[heard + number, name] for number, name in enumerate(names, 1)]
-    state = {"keys": {"pressed": pressed}, "keys heard": heard}
-    keys.act(session(app), state)
-    app.session_state["keys heard"] = state["keys heard"]
+    heard = keys.Heard()
+    keys.act(session(app), heard, list(enumerate(names, 1)))
+    assert heard.number == len(names)
     app.run()
 
 
@@ -459,9 +464,9 @@ def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> Non
 
 
 def test_a_press_that_was_heard_acts_once(app: AppTest) -> None:
-    state: dict[str, Any] = {"keys": {"pressed": [[1, "f"]]}}
-    keys.act(session(app), state)
-    keys.act(session(app), state)
+    heard = keys.Heard()
+    for _ in range(2):
+        keys.act(session(app), heard, [(1, "f")])
     assert session(app).looked_at == "FuseBatchNorm1dInLinear"
 
 
@@ -469,7 +474,7 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
     opened = session(app)
     opened.workbench = Workbench(opened.opened.pristine, passes=[Stumbles(), *opened.workbench.passes])
     app.run()
-    app.toggle(key="on Stumbles").set_value(True).run()
+    toggle(app, "Stumbles").set_value(True).run()
     assert shown_marks(app) >= {"failed"}
     app.button(key="failed at of Stumbles").click().run()
     assert session(app).selected == "stem_conv"

@@ -23,7 +23,7 @@ def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: s
     assert session.opened.source.key == key
     for state in session.workbench.states:
         if session.workbench.state_of(state.name).sites:  # those before it may have left it none
-            app.toggle(key=f"on {state.name}").set_value(True).run()
+            next(one for one in app.toggle if one.label == state.name).set_value(True).run()
             assert not app.exception, app.exception[0].value
             assert not app.error, app.error[0].value
     # GPT-2's layers are Conv1D, which no pass of ours looks at.

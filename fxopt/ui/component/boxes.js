@@ -47,11 +47,11 @@ function paintBox(frame, i) {
 
 // What a box costs, as a bar along its lower side: never its fill, which tells the kind.
 function paintCost({ context, theme, zoom }, [share], x, y, w, h) {
-  const [left, width, height] = [x + 7, w - 14, Math.max(3, 1.6 / zoom)];
+  const [left, width, height] = [x + 7, w - 14, Math.max(2.6, 1.6 / zoom)];
   context.fillStyle = theme.rule;
-  context.fillRect(left, y + h - height - 2, width, height);
+  context.fillRect(left, y + h - height - 1, width, height);
   context.fillStyle = theme.text;
-  context.fillRect(left, y + h - height - 2, Math.max(1.5, width * share), height);
+  context.fillRect(left, y + h - height - 1, Math.max(1.5, width * share), height);
 }
 
 // A ghost lets the page shine through, but no line.
