@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ MADE_BY = "_fxopt_made_by"
 """Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
 
 
-_PUT_IN = object()
+_HELD = object()
 """Key of the memo of a run: the ids of the modules and tensors that what was in force before the run had put in."""
 
 
@@ -219,12 +219,14 @@ class Rewriter:
     def keep_instead(self, old: nn.Module | torch.Tensor, new: nn.Module | torch.Tensor) -> None:
         """Let `new` come back on the way back instead of `old`, which was removed: the same numbers in other memory.
 
-        What something in force put in comes back itself: that is undone only if it finds the very same again.
+        What something in force put in or took out comes back itself: that is undone only if it finds the very same
+        again, and may share tensors with what it took out.
         """
-        if _PUT_IN not in self.memo:
+        if _HELD not in self.memo:
             edits = (edit for patch in self._in_force for edit in patch.edits)
-            self.memo[_PUT_IN] = {id(edit.new) for edit in edits if isinstance(edit, SetModule | SetTensor)}
-        if id(old) in self.memo[_PUT_IN]:
+            both = (side for e in edits if isinstance(e, SetModule | SetTensor) for side in (e.old, e.new))
+            self.memo[_HELD] = {id(part) for side in both for part in _parts(side)}
+        if any(id(part) in self.memo[_HELD] for part in _parts(old)):
             return
         for i, edit in enumerate(self.edits):
             if isinstance(edit, SetModule | SetTensor) and edit.old is old:
@@ -329,3 +331,12 @@ def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
 def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple[Any, Any]:
     found = swap or {}
     return map_arg((args, kwargs), lambda node: Ref(found.get(node, node).name))  # type: ignore[arg-type,return-value]
+
+
+def _parts(thing: nn.Module | torch.Tensor | None) -> Iterator[object]:
+    """A module with its parameters and buffers, or a tensor."""
+    if thing is not None:
+        yield thing
+    if isinstance(thing, nn.Module):
+        yield from thing.parameters()
+        yield from thing.buffers()

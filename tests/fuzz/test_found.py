@@ -137,3 +137,19 @@ def test_a_batch_norm_that_folds_both_ways_is_folded() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 4)).eval()
     gm = fxopt.capture(model, (torch.zeros(2, 4),))
     assert [match.site for match in FoldBatchNorm().scan(gm).matches] == ["_1"]
+
+
+def test_keeping_views_does_not_part_what_something_in_force_took_out_from_what_it_is_tied_to() -> None:
+    model = Siblings()
+    model.b.weight = model.a.weight
+    gm = fxopt.capture(model.eval(), (torch.zeros(2, 4),))
+    before = fingerprint(gm)
+    other, merge = OtherWeights(), MergeLinears(keep="view")
+    merge(other(gm))
+    assert merge.sites_on(gm)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* rested on ", fxopt.FxoptWarning)
+        other(gm, reverse=True)
+    merge.undo(gm)
+    gm.recompile()
+    assert fingerprint(gm) == before
