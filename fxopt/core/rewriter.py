@@ -43,7 +43,7 @@ MADE_BY = "_fxopt_made_by"
 
 
 _HELD = object()
-"""Key of the memo of a run: the ids of the modules and tensors that what was in force before the run had put in."""
+"""Key of the memo of a run: the ids of modules and tensors that what was in force before had put in or taken out."""
 
 
 @dataclass(frozen=True)
