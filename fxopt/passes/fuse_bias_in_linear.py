@@ -110,8 +110,8 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         """`x` with a last column of ones: the one made for another linear, where `x` has not changed since."""
         x, node, index, key = match.input, match.anchor, rewriter.index, self._key(match)
         if key not in rewriter.memo:
-            made = (user for user in x.users if user.target is key[1] and made_by(user, self.signature))
-            rewriter.memo[key] = next((user.name for user in made), None)
+            made = [user for user in x.users if user.target is key[1] and made_by(user, self.signature) and user < node]
+            rewriter.memo[key] = max(made).name if made else None  # the last: what wrote to `x` wrote before it
         known = index.nodes.get(rewriter.memo[key] or "")
         if known is not None and known < node and index.writes_between(known, node, x) is None:
             return known

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt import FoldBatchNorm, FuseBatchNorm1dInLinear, FuseBiasInLinear, MergeLinears, fingerprint
-from fxopt.core import shared_copy
+from fxopt.core import GraphIndex, shared_copy
 from tests.fuzz.handwritten import OtherWeights
 
 
@@ -153,3 +153,24 @@ def test_keeping_views_does_not_part_what_something_in_force_took_out_from_what_
     merge.undo(gm)
     gm.recompile()
     assert fingerprint(gm) == before
+
+
+def test_a_site_turned_on_later_shares_the_column_of_ones_made_after_the_last_write() -> None:
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x * 2
+            a = self.a(y)
+            y.add_(0.5)
+            return a + self.b(y) + self.c(y)
+
+    gm = fxopt.capture(Written().eval(), (torch.zeros(2, 4),))
+    at_once, one_by_one = shared_copy(gm), shared_copy(gm)
+    FuseBiasInLinear()(at_once)
+    for site in ("a", "b", "c"):
+        FuseBiasInLinear().apply(GraphIndex(one_by_one), {site})
+    one_by_one.recompile()
+    assert one_by_one.code == at_once.code
