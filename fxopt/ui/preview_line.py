@@ -8,13 +8,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from fxopt.copies import families_of
-from fxopt.core import Ledger
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.session import Session
 from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
-from fxopt.workbench import PassState, Sites, Workbench
+from fxopt.workbench import PassState, Sites
+from fxopt.workbench.copies import families_of
+from fxopt.workbench.preview import Preview, preview
 
 KEY = "hover"
 _ROW = re.compile(r"(pass|sites?) ([A-Z]\d*) ?(.*)")
@@ -38,35 +38,13 @@ class Pointed:
         return self.state.name + where
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What would disappear, appear and change, by node names, and by how much parameters and operations would."""
-
-    removed: tuple[str, ...]
-    created: tuple[str, ...]
-    changed: tuple[str, ...]
-    parameters: int
-    nodes: int
-
-    @property
-    def marks(self) -> list[tuple[str, MarkKind]]:
-        kinds: tuple[tuple[MarkKind, tuple[str, ...]], ...] = (
-            ("removed", self.removed),
-            ("created", self.created),
-            ("changed", self.changed),
-        )
-        return [(name, kind) for kind, names in kinds for name in names]
-
-    def __str__(self) -> str:
-        parts = [f"{len(names)} {kind}" for kind, names in (
-            ("removed", self.removed), ("changed", self.changed), ("created", self.created),
-        ) if names]  # fmt: skip
-        weights = f"{_signed(self.parameters)} parameters" if self.parameters else "as many parameters"
-        return f"{', '.join(parts) or 'nothing'}; {weights}, {_signed(self.nodes)} nodes"
-
-
-def _signed(number: int) -> str:
-    return f"{number:+,}".replace("-", "−")
+def _marks_of(preview: Preview) -> list[tuple[str, MarkKind]]:
+    kinds: tuple[tuple[MarkKind, tuple[str, ...]], ...] = (
+        ("removed", preview.removed),
+        ("created", preview.created),
+        ("changed", preview.changed),
+    )
+    return [(name, kind) for kind, names in kinds for name in names]
 
 
 def preview_line(session: Session) -> None:
@@ -79,13 +57,11 @@ def preview_line(session: Session) -> None:
     told, marks = "Point at a pass or a site: the graph shows what it would do.", None
     if pointed is not None:
         key = (session.workbench.choices, pointed.state.name, pointed.sites)
-        preview = session.remember("preview", key, lambda: preview_of(session.workbench, pointed.state, pointed.sites))
+        shown = session.remember("preview", key, lambda: preview(session.workbench, pointed.state.pass_, pointed.sites))
         number = [pass_.name for pass_ in session.workbench.passes].index(pointed.state.name)
-        if preview is None:
-            told = f"**{escaped(pointed.title)}** is on."
-        else:
-            told = f"**{escaped(pointed.title)}** would do: {escaped(str(preview))}."
-            marks = [[name, Mark(kind, number).kind, number] for name, kind in preview.marks]
+        act = "would do" if shown.turns_on else "is on; turned off, it would do"
+        told = f"**{escaped(pointed.title)}** {act}: {escaped(str(shown))}."
+        marks = [[name, Mark(kind, number).kind, number] for name, kind in _marks_of(shown)]
     with st.container(gap=None, key="preview"):
         st.caption(told)
         data = {
@@ -125,20 +101,3 @@ def _pointed(session: Session) -> Pointed | None:
 def _as_class(name: str) -> str:
     """`name` as it stands in the class of a container with a key."""
     return re.sub(r"[^a-zA-Z0-9_-]", "-", name)
-
-
-def preview_of(wb: Workbench, state: PassState, sites: Sites) -> Preview | None:
-    """What switching `state`'s pass on, or some sites of it, would do; None where it is on."""
-    choices = wb.with_(state.pass_, sites, on=True)
-    if choices == wb.choices:
-        return None
-    trial = wb.trial(choices)
-    before = {entry.id for entry in Ledger.entries_of(wb.current)}
-    patches = [entry.patch for entry in Ledger.entries_of(trial) if entry.id not in before]
-    return Preview(
-        tuple(name for patch in patches for name in patch.removed),
-        tuple(name for patch in patches for name in patch.created),
-        tuple(name for patch in patches for name in patch.changed),
-        sum(p.numel() for p in trial.parameters()) - sum(p.numel() for p in wb.current.parameters()),
-        len(trial.graph.nodes) - len(wb.current.graph.nodes),
-    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.copies import Family, families_of
 from fxopt.core import Exactness
 from fxopt.ui.markdown import code, counted, escaped, from_docstring
 from fxopt.ui.session import Session
 from fxopt.workbench import MissState, PassState, SiteState
+from fxopt.workbench.copies import Family, families_of
 
 FEW = 6
 """How many sites are listed before "more" is asked for."""

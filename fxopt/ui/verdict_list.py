@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.site_code import site_code
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
-from fxopt.verdicts import Verdict, verdicts_of
 from fxopt.view import PassStyle
 from fxopt.workbench import SiteState
+from fxopt.workbench.site_code import site_code
+from fxopt.workbench.verdicts import Verdict, verdicts_of
 
 
 def verdict_list(session: Session, name: str) -> None:

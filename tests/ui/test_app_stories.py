@@ -555,8 +555,8 @@ def test_nothing_open_says_what_to_do(app: AppTest) -> None:
 def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
     bench = session(app).workbench
     for row, told in (
-        ("pass A", "would do: 4 removed, 4 changed; −144 parameters, −4 nodes"),
-        ("site A stem_norm", "would do: 1 removed, 1 changed; −32 parameters, −1 nodes"),
+        ("pass A", "would do: 4 removed, 4 changed; −144 parameters, −4 operations"),
+        ("site A stem_norm", "would do: 1 removed, 1 changed; −32 parameters, −1 operation"),
         ("site A nowhere", "Point at a pass"),
         ("pass D", "Point at a pass"),
     ):

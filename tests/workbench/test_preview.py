@@ -7,8 +7,8 @@ import pytest
 from fxopt import fingerprint
 from fxopt.core import FxoptError
 from fxopt.passes import ALL_PASSES
-from fxopt.preview import Preview, Previews, preview
 from fxopt.workbench import Workbench
+from fxopt.workbench.preview import Preview, preview
 from tests.examples import EXAMPLES, Example
 
 PASSES = [kind.__name__ for kind in ALL_PASSES]
@@ -84,26 +84,6 @@ def test_turning_off_is_told_as_the_way_back() -> None:
     assert (off.parameters_delta, off.ops_delta) == (-on.parameters_delta, -on.ops_delta)
 
 
-def test_previews_are_kept_for_each_state_of_the_workbench() -> None:
-    wb = merging()
-    kept = Previews(wb)
-    first = kept.of("MergeLinears")
-    assert kept.of("MergeLinears") is first
-    wb.turn_on("MergeLinears")
-    assert not kept.of("MergeLinears").turns_on
-    wb.undo()
-    assert kept.of("MergeLinears") is first
-
-
-def test_only_so_many_previews_are_kept() -> None:
-    wb = merging()
-    kept = Previews(wb, most=1)
-    first = kept.of("MergeLinears")
-    kept.of("FuseBiasInLinear")
-    assert kept.of("MergeLinears") is not first
-    assert kept.of("MergeLinears") == first
-
-
 def test_a_preview_of_what_is_not_there_is_refused() -> None:
     wb = merging()
     with pytest.raises(FxoptError, match="no pass Nothing"):
@@ -116,4 +96,4 @@ def test_a_pass_that_finds_nothing_would_change_nothing() -> None:
     told = Preview("MergeLinears", None, True)
     assert told.is_empty
     assert str(told) == "nothing would change"
-    assert str(Preview("P", None, True, removed=("a",), parameters_delta=-2000)) == "−1 node, −2,000 parameters"
+    assert str(Preview("P", None, True, removed=("a",), parameters_delta=-2000)) == "1 removed; −2,000 parameters"

@@ -12,8 +12,8 @@ from torch.fx import Node
 from fxopt.core import GraphIndex, Pass
 from fxopt.core.graph import module_of, target_name
 from fxopt.core.rewriter import ORIGIN, Origin
-from fxopt.states import MissState, PassState, SiteState
-from fxopt.workbench import Workbench
+from fxopt.workbench.states import MissState, PassState, SiteState
+from fxopt.workbench.workbench import Workbench
 
 FEW = 5
 """So many targets of a pass are named."""

@@ -2,8 +2,8 @@ import torch
 from torch import nn
 
 from fxopt import Workbench
-from fxopt.copies import families_of
 from fxopt.view import GraphView
+from fxopt.workbench.copies import families_of
 
 
 class Block(nn.Module):

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fxopt.states import SiteState
 from fxopt.view import GraphView, NodeView
+from fxopt.workbench.states import SiteState
 
 
 @dataclass(frozen=True)

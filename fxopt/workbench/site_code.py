@@ -7,7 +7,7 @@ from typing import Any
 
 from fxopt.core import Ledger, Pass
 from fxopt.evidence import statements_of
-from fxopt.workbench import Workbench
+from fxopt.workbench.workbench import Workbench
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,7 @@ from fxopt.core import (
 )
 from fxopt.core.rewriter import ORIGIN, Origin
 from fxopt.passes import ALL_PASSES
-from fxopt.states import Choice, MissState, PassState, SiteState, failed, site_state, with_entries
-
-__all__ = ["Choice", "MissState", "PassState", "SiteState", "Sites", "Workbench"]
-
+from fxopt.workbench.states import Choice, MissState, PassState, SiteState, failed, site_state, with_entries
 
 Sites: TypeAlias = str | Collection[str] | None
 """One site by name, several, or all that a pass has."""

@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from fxopt import Workbench
-from fxopt.verdicts import Verdict, verdicts_of
+from fxopt.workbench.verdicts import Verdict, verdicts_of
 from tests.examples import EXAMPLES
 
 ATTENTION, CONV = EXAMPLES[0], EXAMPLES[3]

@@ -1,5 +1,5 @@
 from fxopt import Workbench, fingerprint
-from fxopt.site_code import site_code
+from fxopt.workbench.site_code import site_code
 from tests.examples import EXAMPLES
 
 ATTENTION, CONV = EXAMPLES[0], EXAMPLES[3]

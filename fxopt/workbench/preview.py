@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from fxopt.core import Entry, Ledger, Pass
-from fxopt.workbench import Choice, Sites, Workbench
+from fxopt.workbench.workbench import Sites, Workbench
 
 
 @dataclass(frozen=True)
@@ -40,33 +39,13 @@ class Preview:
         """The whole in a line.
 
         >>> print(Preview("MergeLinears", None, True, created=("merged",), changed=("q", "k", "v"), ops_delta=1))
-        +1 node, ~3 nodes, +1 operation
+        1 created, 3 changed; +1 operation
         """
-        counts = [(len(self.removed), "−", "node"), (len(self.created), "+", "node"), (len(self.changed), "~", "node")]
+        kinds = [(self.removed, "removed"), (self.created, "created"), (self.changed, "changed")]
         deltas = [(self.parameters_delta, "parameter"), (self.ops_delta, "operation")]
-        parts = [f"{sign}{_counted(count, word)}" for count, sign, word in counts if count]
-        parts += [f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta]
-        return ", ".join(parts) or "nothing would change"
-
-
-class Previews:
-    """The previews of one workbench, kept for its last states."""
-
-    def __init__(self, wb: Workbench, most: int = 256) -> None:
-        self._wb, self._most = wb, most
-        self._kept: OrderedDict[tuple[tuple[Choice, ...], str, frozenset[str] | None], Preview] = OrderedDict()
-
-    def of(self, pass_: Pass[Any] | str, site: Sites = None) -> Preview:
-        """See `preview`."""
-        signature = self._wb.state_of(pass_).pass_.signature
-        # Choices decide the graph, so they stand for its fingerprint, which would have to be computed.
-        key = (self._wb.choices, signature, _names(site))
-        if key not in self._kept:
-            self._kept[key] = preview(self._wb, pass_, site)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(key)
-        return self._kept[key]
+        nodes = ", ".join(f"{len(names)} {kind}" for names, kind in kinds if names)
+        sizes = ", ".join(f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta)
+        return "; ".join(filter(None, (nodes, sizes))) or "nothing would change"
 
 
 def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Preview:
