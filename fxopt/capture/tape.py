@@ -26,6 +26,7 @@ from fxopt.capture.budget import Clock
 from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
 from fxopt.capture.interception import autocast_regions, exporting, not_exporting
+from fxopt.capture.leaf_answers import LeafAnswers
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
 from fxopt.capture.node_values import Snapshot, snapshot
@@ -94,6 +95,7 @@ class Tape:
         self._has_effect = False
         self._storages: set[int] = set()
         self._autocasts: dict[int, Node] = {}
+        self._call_leaf = MODULE_CALL if sources.fake_mode is None else LeafAnswers().call
 
     # ------------------------------------------------------------ the run
     def record(self) -> None:
@@ -157,7 +159,7 @@ class Tape:
         written_args, written_kwargs = self.arguments.of(args), self.arguments.of(kwargs)
         is_script = isinstance(module, torch.jit.ScriptModule)
         with self._as_one_node((args, kwargs)), not_exporting() if is_script else contextlib.nullcontext():
-            result = MODULE_CALL(module, *args, **kwargs)
+            result = self._call_leaf(module, *args, **kwargs)
         node = self._emit("call_module", target, written_args, written_kwargs, result)
         self.effects.add(node)
         return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
