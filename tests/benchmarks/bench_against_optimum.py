@@ -22,11 +22,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "15"))
 
 
 def set_up() -> None:
-    if not (VENV / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-        packages = ["torch==2.13.0", "transformers==4.57.6", "optimum==1.27.0", "pandas", "graphviz-pure", "graphviz"]
-        subprocess.run([VENV / "bin/python", "-m", "pip", "install", "-q", *packages], check=True)
-        (VENV / "ready").touch()
+    subprocess.run(["make", str(VENV.relative_to(ROOT) / "ready")], cwd=ROOT, check=True)
     python = str(VENV / "bin/python")
     os.execve(python, [python, __file__], {**os.environ, "PYTHONPATH": str(ROOT), "IN_VENV": "1"})
 

@@ -15,7 +15,7 @@ from tests.capture.zoo import TRANSFORMERS
 
 ROOT = Path(__file__).parents[2]
 OLD = ROOT / ".cache/optimum"
-"""transformers 4.57, in the virtual environment that the benchmark against optimum makes."""
+"""transformers 4.57, in the virtual environment that `make .cache/optimum/ready` makes."""
 
 
 def placeholders(gm: fx.GraphModule) -> list[str]:
@@ -144,7 +144,7 @@ print("agrees")
 )
 def test_on_transformers_4(names: str, model: str, inputs: list[str], theirs: bool) -> None:
     if not (OLD / "ready").exists():
-        pytest.skip("made by: python tests/benchmarks/bench_against_optimum.py")
+        pytest.skip("made by: make .cache/optimum/ready")
     script = SCRIPT.format(names=names, model=model, inputs=inputs, theirs=theirs)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
