@@ -1,7 +1,8 @@
 """What a capture costs: `python tests/benchmarks/bench_capture.py [quick]`.
 
-- The example models against `torch.export.export(strict=False)`: paired, in random order, CPU time on one thread,
-  median of the ratios fxopt / export with a bootstrap interval of 95 %. Verification by replay is part of fxopt's time.
+- One model of each architecture of the matrix against `torch.export.export(strict=False)`: paired, in random order, CPU
+  time on one thread, median of the ratios fxopt / export with a bootstrap interval of 95 %. Verification by replay is
+  part of fxopt's time.
 - BERT-base, a Llama of 24 layers and width 512, t5-small: CPU seconds on each rung, beside one eager forward.
 - Graph size: nodes that call something, for each torch-level call that the model makes.
 """
@@ -22,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -31,9 +32,9 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 
 from fxopt.capture import capture, example_inputs, rungs  # noqa: E402
 from fxopt.capture.leaves import is_torch_layer  # noqa: E402
-from tests.capture.zoo import TRANSFORMERS  # noqa: E402
+from tests.capture.matrix.models import BARE  # noqa: E402
 
-Inputs = dict[str, torch.Tensor]
+Inputs = dict[str, Any]
 
 
 def cpu_seconds(act: Callable[[], Any]) -> tuple[float, Any]:
@@ -47,8 +48,13 @@ def exported(model: nn.Module, inputs: Inputs) -> Any:
     """By torch.export with the sizes free that fxopt frees; it keeps no layers."""
     auto = torch.export.Dim.AUTO
     shapes = {
-        name: {0: auto, 1: auto} if 2 <= tensor.dim() <= 3 else {0: auto} for name, tensor in inputs.items()
-    }  # fmt: skip
+        name: None
+        if not isinstance(value, torch.Tensor)
+        else {0: auto, 1: auto}
+        if 2 <= value.dim() <= 3
+        else {0: auto}
+        for name, value in inputs.items()
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return torch.export.export(model, (), inputs, dynamic_shapes=shapes, strict=False)
@@ -58,10 +64,10 @@ def exported(model: nn.Module, inputs: Inputs) -> Any:
 def compare_with_export() -> None:
     draw = random.Random(0)
     medians = []
-    for name, build in TRANSFORMERS.items():
-        model = build()
-        inputs = example_inputs(model)
-        contenders = (lambda m=model, i=inputs: capture(m, (), i), lambda m=model, i=inputs: exported(m, i))
+    for row in BARE:
+        name, model = row.name, row.build()
+        inputs = row.inputs(model)
+        contenders = (lambda r=row, m=model: r.capture(m), lambda m=model, i=inputs: exported(m, i))
         times: tuple[list[float], list[float]] = ([], [])
         failure = ""
         for round_ in range(ROUNDS + 1):
@@ -74,14 +80,14 @@ def compare_with_export() -> None:
                 if round_:  # the first warms up
                     times[which].append(seconds)
         if failure:
-            print(f"{name:12s} {failure}", flush=True)
+            print(f"{name:30s} {failure}", flush=True)
             continue
         ratios = [mine / yours for mine, yours in zip(*times, strict=True)]
         medians.append(statistics.median(ratios))
         low, high = interval(ratios, draw)
         mine, yours = map(statistics.median, times)
-        print(f"{name:12s} {medians[-1]:.2f} [{low:.2f}, {high:.2f}]   {mine:.2f} s, export {yours:.2f} s", flush=True)
-    print(f"median over the models: {statistics.median(medians):.2f}", flush=True)
+        print(f"{name:30s} {medians[-1]:.2f} [{low:.2f}, {high:.2f}]   {mine:.2f} s, export {yours:.2f} s", flush=True)
+    print(f"median over {len(medians)} models: {statistics.median(medians):.2f}", flush=True)
 
 
 def interval(ratios: list[float], draw: random.Random) -> tuple[float, float]:
@@ -171,14 +177,16 @@ def calls_of(model: nn.Module, inputs: Inputs) -> int:
 
 def compare_sizes() -> None:
     ratios = []
-    for name, build in {**TRANSFORMERS, **large_models()}.items():
+    small = {row.name: (row.build, row.inputs) for row in BARE if row.rung == "symbolic"}
+    large = {name: (build, example_inputs) for name, build in large_models().items()}
+    for name, (build, inputs_of) in {**small, **large}.items():
         model = build().eval()
-        inputs = example_inputs(model)
+        inputs = inputs_of(model)
         gm = capture(model, (), inputs, verify=False)
         nodes = sum(node.op.startswith("call_") for node in gm.graph.nodes)
         calls = calls_of(model, inputs)
         ratios.append(nodes / calls)
-        print(f"{name:13s} {nodes:5d} nodes, {calls:5d} calls: {ratios[-1]:.2f}", flush=True)
+        print(f"{name:30s} {nodes:5d} nodes, {calls:5d} calls: {ratios[-1]:.2f}", flush=True)
     print(f"largest ratio: {max(ratios):.2f}", flush=True)
 
 
