@@ -18,7 +18,8 @@ import fxopt
 from fxopt import ALL_PASSES, Exactness, Pass, Workbench, fingerprint
 from fxopt.core import Ledger
 from fxopt.testing import LAWS, Case, Law, check, title
-from tests.examples import EXAMPLES, Example, outputs
+from tests.examples import Example, outputs
+from tests.passes.declared import EXAMPLES, file_of_tests
 
 PASSES = [kind() for kind in ALL_PASSES]
 every_pass = pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
@@ -54,9 +55,18 @@ def case_of(example: Example) -> Case:
     return Case.of(example.name, example.model(), *(example.inputs(seed) for seed in (1, 2, 3)))
 
 
-def test_every_pass_has_sites_to_check() -> None:
-    for pass_ in PASSES:
-        assert any(pass_.scan(example.graph()).matches for example in EXAMPLES), pass_.name
+@every_pass
+def test_every_pass_has_sites_to_check(pass_: Pass[Any]) -> None:
+    assert any(pass_.scan(example.graph()).matches for example in EXAMPLES), (
+        f"{pass_.name} has no site in any example, so the laws prove nothing of it. Declare a small model in "
+        f"{file_of_tests(type(pass_))}, from a class or function that makes it and the shapes of its inputs: "
+        'EXAMPLES = (Example("its name", ItsModel, ((3, 4),)),), with Example from tests.examples'
+    )
+
+
+def test_no_two_examples_have_one_name() -> None:
+    names = [example.name for example in EXAMPLES]
+    assert len(set(names)) == len(names), "the golden file of an example has its name"
 
 
 @every_pass
@@ -180,11 +190,10 @@ def test_the_way_back_survives_copies_and_files(pass_: Pass[Any], example: Examp
 
 @every_pass
 def test_it_is_documented_and_tested(pass_: Pass[Any]) -> None:
-    file = type(pass_).__module__.rpartition(".")[2]
     doc = type(pass_).__doc__ or ""
     assert pass_.summary.startswith("Replace `"), "the first line is the rewrite itself"
     assert ">>>" in doc, "the docstring shows a before and an after"
-    assert (Path(__file__).parent / "passes" / f"test_{file}.py").exists()
+    assert (Path(__file__).parent.parent / file_of_tests(type(pass_))).exists(), f"write {file_of_tests(type(pass_))}"
 
 
 def test_marks_are_those_of_equal_signatures() -> None:

@@ -33,6 +33,7 @@ from fxopt.core.layer import (
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
 from fxopt.core.pass_base import Match, Miss, Pass, Scan
+from fxopt.core.read_instead import read_instead_conditions
 from fxopt.core.rewriter import Origin, Rewriter, with_tensors
 from fxopt.core.strides import needs_contiguous
 from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
@@ -88,6 +89,7 @@ __all__ = [
     "needs_contiguous",
     "operation_name",
     "rank_condition",
+    "read_instead_conditions",
     "remove_layer",
     "remove_tensors",
     "set_arguments",

@@ -47,12 +47,13 @@ class Call:
     def of(cls, node: Node) -> Call:
         return cls(node.op, node.target, _to_refs(node.args), _to_refs(node.kwargs))
 
-    @property
-    def inputs(self) -> list[str]:
-        found: dict[str, None] = {}
-        _walk(self.args, found)
-        _walk(self.kwargs, found)
-        return list(found)
+    def arguments(self, index: GraphIndex, why: str) -> tuple[Any, Any]:
+        """The args and kwargs with a node in place of every `Ref`; where one is gone, `why` begins the message."""
+
+        def named(value: Any) -> Any:
+            return _node(index, value.name, why) if isinstance(value, Ref) else value
+
+        return map_aggregate(self.args, named), map_aggregate(self.kwargs, named)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: map_aggregate(value, _by_name) for key, value in self.__dict__.items()}
@@ -114,19 +115,21 @@ class InsertNode:
             raise RewriteError(
                 f"{name} cannot be put into the graph: a node made since has the same name; reverse what made it first"
             )
-        inputs = [_node(index, other, f"{name} cannot be put into the graph: it reads") for other in call.inputs]
+        args, kwargs = call.arguments(index, f"{name} cannot be put into the graph: it reads")
         graph = index.gm.graph
-        with graph.inserting_before(self._place(index, inputs)):
-            node = _create_node(graph, self.node, _to_nodes(index, call.args), _to_nodes(index, call.kwargs))
+        with graph.inserting_before(self._place(index, args, kwargs)):
+            node = _create_node(graph, self.node, args, kwargs)
         node.meta = dict(self.node.meta)
         index.added(node)
 
-    def _place(self, index: GraphIndex, inputs: list[Node]) -> Node:
+    def _place(self, index: GraphIndex, args: Any, kwargs: Any) -> Node:
         if self.before in index.nodes:
             return index.nodes[self.before]
         if not self.before:
             return index.gm.graph._root  # it was the last
         # what stood behind it is gone: any place behind its inputs is right
+        inputs: list[Node] = []
+        map_arg((args, kwargs), inputs.append)
         after: Node = max(inputs) if inputs else next(iter(index.gm.graph.nodes))
         return after.next
 
@@ -172,15 +175,15 @@ class SetCall:
             return
         if Call.of(node) != self.old:
             raise RewriteError(f"{node} was changed by something else since; reverse that first")
-        for other in self.new.inputs:
-            _node(index, other, f"{node} cannot be changed back: it reads")
+        args, kwargs = self.new.arguments(index, f"{self.node} cannot be changed back: it reads")
         index.changing(node)
         if node.op != self.new.op:
             node.op = self.new.op
         if node.target is not self.new.target:
             node.target = self.new.target
-        node.args = _to_nodes(index, self.new.args)
-        node.kwargs = _to_nodes(index, self.new.kwargs)
+        node.args = args
+        if kwargs or node.kwargs:
+            node.kwargs = kwargs
         index.changed(node)
 
 
@@ -339,6 +342,9 @@ class Patch:
         return tuple(e.old for e in self.edits if isinstance(e, SetModule) and e.old is not None)
 
 
+_OF_A_MODULE = (SetModule, SetTensor, ArrangeMembers)
+"""The edits of what is registered in a module, where there is an order to keep."""
+
 MARKS = "transformations"
 """Key of ``node.meta``: the signatures of the transformations that made or changed the node."""
 
@@ -354,10 +360,12 @@ def run(index: GraphIndex, edits: Iterable[Edit]) -> None:
     done: list[Edit] = []
     try:
         for edit in edits:
-            if isinstance(edit, SetModule | SetTensor | ArrangeMembers):
+            if isinstance(edit, _OF_A_MODULE):
                 path = edit.path if isinstance(edit, ArrangeMembers) else edit.parent
-                parent, place = index.module_at(path), (path, edit.table)
-                before.setdefault(place, tuple(getattr(parent, edit.table)) if parent is not None else ())
+                place = (path, edit.table)
+                if place not in before:
+                    parent = index.module_at(path)
+                    before[place] = tuple(getattr(parent, edit.table)) if parent is not None else ()
                 if not isinstance(edit, ArrangeMembers) and edit.order:
                     after[place] = edit.order
                 elif place in after:  # an edit by hand starts from the order that the edits before it come to
@@ -388,10 +396,14 @@ def _reorder(index: GraphIndex, orders: dict[tuple[str, str], tuple[str, ...]]) 
             members.update(ordered)
 
 
+_NUMBER = re.compile(r"_\d+$")
+"""At the end of an automatic name."""
+
+
 def _create_node(graph: Graph, record: NodeRecord, args: Any, kwargs: Any) -> Node:
     names = graph._graph_namespace
     names._used_names.discard(record.name)  # fx holds on to the names of erased nodes
-    base = re.sub(r"_\d+$", "", record.name)
+    base = _NUMBER.sub("", record.name)
     count = names._base_count.get(base)
     node = graph.create_node(record.call.op, record.call.target, args, kwargs, record.name, record.type)
     if count is None:  # later automatic names must not depend on what was done and undone
@@ -425,30 +437,3 @@ def _names(nodes: Iterable[Node]) -> str:
 
 def _to_refs(value: Any) -> Any:
     return map_arg(value, lambda node: Ref(node.name))  # type: ignore[arg-type,return-value]
-
-
-def _to_nodes(index: GraphIndex, value: Any) -> Any:
-    if isinstance(value, Ref):
-        return index.nodes[value.name]
-    if isinstance(value, slice):
-        return slice(*(_to_nodes(index, part) for part in (value.start, value.stop, value.step)))
-    if isinstance(value, tuple):
-        items = [_to_nodes(index, item) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
-    if isinstance(value, list):
-        return [_to_nodes(index, item) for item in value]
-    if isinstance(value, dict):
-        return {key: _to_nodes(index, item) for key, item in value.items()}
-    return value
-
-
-def _walk(value: Any, found: dict[str, None]) -> None:
-    if isinstance(value, Ref):
-        found.setdefault(value.name)
-    elif isinstance(value, slice):
-        _walk((value.start, value.stop, value.step), found)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            _walk(item, found)
-    elif isinstance(value, dict):
-        _walk(list(value.values()), found)

@@ -32,8 +32,12 @@ def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions
         kind: the module types that it may be called as, exactly. Where a function is called, this says nothing.
     """
     if layer.module is not None:
-        yield from module_conditions(layer.node, kind, index)
-        return
+        return module_conditions(layer.node, kind, index)
+    return _function_conditions(layer, index)
+
+
+def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
+    """The same of a layer that is called as a function on tensors."""
     yield autocast_condition(layer.node, index)
     yield layer.input is None and Unmet(
         f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
@@ -84,7 +88,8 @@ def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[
 def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
     """That a call of `module` computes what its type says, and nobody listens."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    yield parametrize.is_parametrized(module) and _parametrized(module, path)
+    parametrized = "parametrizations" in module._modules and parametrize.is_parametrized(module)
+    yield parametrized and _parametrized(module, path)
     yield type(module) not in kinds and _another_type(module, path, kinds)
     yield "forward" in module.__dict__ and Unmet(
         f"{path} has a forward method of its own, set on the instance",
@@ -254,7 +259,7 @@ def _tensor_conditions(
             actual=f"{type(tensor).__name__} ({tensor.layout})",
             needed="a plain strided tensor",
         )
-    sized = [(path.rpartition(".")[2], tensor) for path, tensor in known if tensor.dim() > 0]
+    sized = [(path, tensor) for path, tensor in known if tensor.dim() > 0]
     kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
     yield len(kinds) > 1 and _mixed(name, sized)
     yield any(not tensor.is_floating_point() for _, tensor in sized) and Unmet(
@@ -265,7 +270,7 @@ def _tensor_conditions(
 
 
 def _mixed(name: str, tensors: list[tuple[str, torch.Tensor]]) -> Unmet:
-    found = ", ".join(f"{role} {tensor.dtype} on {tensor.device}" for role, tensor in tensors)
+    found = ", ".join(f"{path.rpartition('.')[2]} {tensor.dtype} on {tensor.device}" for path, tensor in tensors)
     return Unmet(
         f"the tensors of {name} differ in dtype or device: {found}",
         remedy="bring them to one dtype and device",

@@ -5,26 +5,20 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import FunctionType
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from fxopt.core.graph import inputs_of, operation_name
+from fxopt.core.fresh import is_fresh_call, returns_new_memory, writes_in_place
+from fxopt.core.graph import inputs_of
 
 T = TypeVar("T")
+Registered = nn.Module | torch.Tensor
 
-_FRESH_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.LayerNorm, nn.Embedding, nn.GELU, nn.Tanh,
-                  nn.Sigmoid, nn.SiLU, nn.Softmax, nn.modules.batchnorm._BatchNorm, nn.GroupNorm)  # fmt: skip
-_FRESH_NAMES = {"linear", "matmul", "bmm", "baddbmm", "einsum", "conv1d", "conv2d", "conv3d", "add", "sub",
-                "mul", "div", "truediv", "true_divide", "neg", "pow", "softmax", "log_softmax", "gelu", "silu",
-                "tanh", "sigmoid", "layer_norm", "embedding", "cat", "stack", "rsqrt", "sqrt", "exp", "mean",
-                "sum", "scaled_dot_product_attention", "ones", "zeros", "arange", "full", "ones_like",
-                "zeros_like", "clone", "eq", "ne", "lt", "le", "gt", "ge", "masked_fill", "where",
-                "bitwise_and", "bitwise_or", "and_", "or_", "invert", "pad", "conv_transpose1d", "conv_transpose2d",
-                "conv_transpose3d", "convolution", "addmm", "mm", "batch_norm"}  # fmt: skip
 _IN_PLACE_OPERATORS = {operator.setitem, operator.iadd, operator.isub, operator.imul, operator.itruediv,
                        operator.ifloordiv, operator.imod, operator.ipow, operator.imatmul, operator.iand,
                        operator.ior, operator.ixor, operator.ilshift, operator.irshift}  # fmt: skip
@@ -60,19 +54,11 @@ class GraphIndex:
         return reads
 
     @cached_property
-    def _paths(self) -> dict[int, dict[str, nn.Module]]:
-        paths: dict[int, dict[str, nn.Module]] = {}
-        for path, module in self.gm.named_modules(remove_duplicate=False):
-            paths.setdefault(id(module), {})[path] = module
-        return paths
-
-    @cached_property
-    def _owners(self) -> dict[int, dict[str, torch.Tensor]]:
-        owners: dict[int, dict[str, torch.Tensor]] = {}
-        for path, module in self.gm.named_modules(remove_duplicate=False):
-            for name, tensor in _own_tensors(module):
-                owners.setdefault(id(tensor), {})[f"{path}.{name}" if path else name] = tensor
-        return owners
+    def _registered(self) -> dict[int, dict[str, Registered]]:
+        registered: dict[int, dict[str, Registered]] = {}
+        for path, thing in _registered_in("", self.gm):
+            registered.setdefault(id(thing), {})[path] = thing
+        return registered
 
     def module_at(self, path: str) -> nn.Module | None:
         """The module registered at the dotted `path`; None where there is none."""
@@ -105,11 +91,11 @@ class GraphIndex:
 
     def paths_of(self, module: nn.Module) -> tuple[str, ...]:
         """Every name under which `module` is registered."""
-        return tuple(self._paths.get(id(module), ()))
+        return tuple(self._registered.get(id(module), ()))
 
     def owners_of(self, tensor: torch.Tensor) -> tuple[str, ...]:
         """Every name under which a parameter or buffer is registered."""
-        return tuple(self._owners.get(id(tensor), ()))
+        return tuple(self._registered.get(id(tensor), ()))
 
     def sites(self, targets: tuple[Any, ...]) -> Iterator[Node]:
         """The nodes that call one of `targets` (functions, method names, module types), in order."""
@@ -140,16 +126,16 @@ class GraphIndex:
             name = str(node.target)
             return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
         if node.op == "call_module":
-            return bool(getattr(self.module_of(node), "inplace", False))
+            return writes_in_place(self.module_of(node))
         if node.op != "call_function":
             return False
-        if node.target in _IN_PLACE_OPERATORS or node.kwargs.get("inplace") or node.kwargs.get("out") is not None:
+        kwargs = node.kwargs
+        if kwargs and (kwargs.get("inplace") or kwargs.get("out") is not None):
             return True
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None:
-            return bool(schema.is_mutable)
-        name = getattr(node.target, "__name__", "")
-        return name.endswith("_") and not name.endswith("__") and name not in ("and_", "or_", "not_", "is_")
+        place = _inplace_place(node.target)
+        if place is not None and len(node.args) > place and node.args[place] is not False:
+            return True
+        return _function_writes(node.target)
 
     def writes_between(self, first: Node, last: Node, tensor: Node) -> Node | None:
         """A node after `first` and before `last` that may change the memory of `tensor` in place."""
@@ -182,9 +168,10 @@ class GraphIndex:
 
     def may_share_memory(self, a: Node, b: Node) -> bool:
         """Whether one of two tensors may be a view of the other, or both of a third. False is proven."""
-        return bool(self._origins(a) & self._origins(b))
+        return bool(self.origins(a) & self.origins(b))
 
-    def _origins(self, node: Node) -> set[Node]:
+    def origins(self, node: Node) -> set[Node]:
+        """`node`, and all that it may be a view of."""
         seen: set[Node] = set()
         todo = [node]
         while todo:
@@ -199,9 +186,7 @@ class GraphIndex:
         """Whether `node` is known to return memory of its own."""
         if node.op == "call_module":
             return returns_new_memory(self.module_of(node))
-        if self._writes(node):
-            return False
-        return node.op in ("call_function", "call_method") and operation_name(node) in _FRESH_NAMES
+        return is_fresh_call(node) and not self._writes(node)
 
     # ---- kept true by the edits
 
@@ -242,31 +227,26 @@ class GraphIndex:
         self.touched()
         self._modules = {"": self.gm} if old is not None and old._modules else self._modules
         self._modules[path] = new
-        for name, module in _tree(path, old):
-            _discard(self.__dict__.get("_paths"), id(module), name)
-            for key, tensor in _own_tensors(module):
-                _discard(self.__dict__.get("_owners"), id(tensor), f"{name}.{key}")
-        for name, module in _tree(path, new):
-            if "_paths" in self.__dict__:
-                self._paths.setdefault(id(module), {})[name] = module
-            if "_owners" in self.__dict__:
-                for key, tensor in _own_tensors(module):
-                    self._owners.setdefault(id(tensor), {})[f"{name}.{key}"] = tensor
+        if "_registered" in self.__dict__:
+            for name, thing in _registered_in(path, old):
+                _discard(self._registered, id(thing), name)
+            for name, thing in _registered_in(path, new):
+                self._registered.setdefault(id(thing), {})[name] = thing
         if "_calls" in self.__dict__ and old is not None:
             moved = {n: node for n, node in self._calls.get(id(old), {}).items() if node.target == path}
             for name, node in moved.items():
                 del self._calls[id(old)][name]
                 if new is not None:
                     self._calls.setdefault(id(new), {})[name] = node
-        if any(getattr(module, "inplace", False) for module in (old, new)):
+        if writes_in_place(old) or writes_in_place(new):
             self.__dict__.pop("_writers", None)
 
     def tensor_changed(self, path: str, old: torch.Tensor | None, new: torch.Tensor | None) -> None:
         self.touched()
         if old is not None:
-            _discard(self.__dict__.get("_owners"), id(old), path)
-        if new is not None and "_owners" in self.__dict__:
-            self._owners.setdefault(id(new), {})[path] = new
+            _discard(self.__dict__.get("_registered"), id(old), path)
+        if new is not None and "_registered" in self.__dict__:
+            self._registered.setdefault(id(new), {})[path] = new
 
     def _link(self, node: Node) -> None:
         if node.op == "call_module" and "_calls" in self.__dict__:
@@ -287,22 +267,41 @@ class GraphIndex:
             self.__dict__.pop("_writers", None)
 
 
-def returns_new_memory(module: nn.Module | None) -> bool:
-    """Whether `module` is known to return memory of its own."""
-    return isinstance(module, _FRESH_MODULES) and not getattr(module, "inplace", False)
+@lru_cache(maxsize=4096)  # a graph calls few functions, many times
+def _function_writes(function: Any) -> bool:
+    """Whether `function` changes what it is given in place, whatever else it is given."""
+    if function in _IN_PLACE_OPERATORS:
+        return True
+    schema = getattr(function, "_schema", None)
+    if schema is not None:
+        return bool(schema.is_mutable)
+    name = getattr(function, "__name__", "")
+    return name.endswith("_") and not name.endswith("__") and name not in ("and_", "or_", "not_", "is_")
 
 
-def _own_tensors(module: nn.Module) -> Iterable[tuple[str, torch.Tensor]]:
-    for table in (module._parameters, module._buffers):
-        for name, tensor in table.items():
-            if tensor is not None:
-                yield name, tensor
+@lru_cache(maxsize=4096)
+def _inplace_place(function: Any) -> int | None:
+    """Where a Python function, as `F.relu` is, takes ``inplace`` by position; None where it does not."""
+    if not isinstance(function, FunctionType) or "inplace" not in function.__code__.co_varnames:
+        return None
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return names.index("inplace") if "inplace" in names else None
 
 
-def _tree(path: str, module: nn.Module | None) -> Iterable[tuple[str, nn.Module]]:
-    if module is None or not module._modules:
-        return () if module is None else ((path, module),)
-    return module.named_modules(prefix=path, remove_duplicate=False)
+def _registered_in(path: str, module: nn.Module | None) -> Iterator[tuple[str, Registered]]:
+    """The module at `path`, and all modules, parameters and buffers in it, under every name."""
+    todo = [] if module is None else [(path, module)]
+    while todo:
+        path, module = todo.pop()
+        yield path, module
+        prefix = f"{path}." if path else ""
+        for table in (module._parameters, module._buffers):
+            for name, tensor in table.items():
+                if tensor is not None:
+                    yield prefix + name, tensor
+        for name, child in reversed(module._modules.items()):
+            if child is not None:
+                todo.append((prefix + name, child))
 
 
 def _owner_paths(target: str) -> Iterable[str]:

@@ -129,7 +129,7 @@ def layer_of(node: Node, index: GraphIndex) -> Layer | None:
 
 def _called_module(node: Node, index: GraphIndex) -> Layer | None:
     module = index.module_of(node)
-    if not isinstance(module, nn.Linear | _ConvNd | _BatchNorm):
+    if not isinstance(module, _MODULES):
         return None
     path = str(node.target)
     tensors = {**module._parameters, **module._buffers}
@@ -174,6 +174,8 @@ def _pads(padding: Any, weight: torch.Tensor | None) -> bool:
     sizes = padding if isinstance(padding, list | tuple) else (padding,)
     return padding != "valid" and any(not isinstance(size, int) or size != 0 for size in sizes)
 
+
+_MODULES = (nn.Linear, _ConvNd, _BatchNorm)
 
 _ROLES = ("weight", "bias", "running_mean", "running_var")
 _LINEAR = ("input", "weight", "bias")

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import warnings
 from abc import abstractmethod
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -122,6 +122,10 @@ class Pass(ReversibleTransformation, Generic[M]):
     def rewrite(self, match: M, rewriter: Rewriter) -> None:
         """Rewrite the match, by nothing but the rewriter."""
 
+    def candidates(self, index: GraphIndex) -> Iterator[Node]:
+        """The nodes that the pass looks at, in the order of the graph."""
+        return index.sites(self.targets)
+
     # ---- derived
 
     @property
@@ -144,7 +148,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         signature = self.signature
         matches: list[M] = []
         misses: list[Miss] = []
-        for node in index.sites(self.targets):
+        for node in self.candidates(index):
             found = None if made_by(node, signature) else self.match(node, index)
             if isinstance(found, Miss):
                 misses.append(found)
@@ -171,7 +175,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         try:
             while True:
                 done = len(ledger.entries)
-                for node in index.sites(self.targets):
+                for node in self.candidates(index):
                     if index.nodes.get(node.name) is not node or made_by(node, signature):
                         continue
                     found = self.match(node, index)
@@ -207,14 +211,13 @@ class Pass(ReversibleTransformation, Generic[M]):
             RewriteError: something else has changed the graph in a way that rules the way back out, or the ledger
                 was lost. The graph is left as it is.
         """
-        ledger = Ledger.of(graph_module)
-        mine = [entry for entry in ledger.entries if entry.signature == self.signature]
+        ledger, signature = Ledger.of(graph_module), self.signature
+        mine = [entry for entry in ledger.entries if entry.signature == signature]
         if not mine:
             ledger.close()
             check_that_nothing_is_lost(self, graph_module)
             return 0
-        index = GraphIndex(graph_module)
-        lost = ledger.remove(index, self.signature)
+        lost = ledger.remove(GraphIndex(graph_module), signature)
         ledger.close()
         for entry in lost:
             warnings.warn(
@@ -232,7 +235,8 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     def sites_on(self, graph_module: GraphModule) -> tuple[str, ...]:
         """The sites of this pass that are in force, by the names of their anchors, in the order of their rewriting."""
-        return tuple(e.site for e in Ledger.entries_of(graph_module) if e.signature == self.signature)
+        signature = self.signature
+        return tuple(e.site for e in Ledger.entries_of(graph_module) if e.signature == signature)
 
     def turn_on(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
         """Rewrite one site in place, and lint and recompile.

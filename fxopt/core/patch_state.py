@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -86,11 +86,17 @@ def _new_tensors(patch: Patch) -> Iterator[_Known]:
 
 def _only_in(path: str, new: nn.Module, old: nn.Module | None) -> Iterator[_Known]:
     """The parameters of `new` but for those that `old` has too, which the way back loses nothing of."""
-    before = {id(tensor) for tensor in old.parameters()} if old is not None else set()
-    for where, module in new.named_modules(prefix=path) if new._modules else [(path, new)]:
+    before = {id(tensor) for _, module in _modules_in("", old) for tensor in module._parameters.values()}
+    for where, module in _modules_in(path, new):
         for name, tensor in module._parameters.items():
             if tensor is not None and id(tensor) not in before:
                 yield _Known.of(f"{where}.{name}", None if type(module) is nn.Module else module, tensor)
+
+
+def _modules_in(path: str, module: nn.Module | None) -> Iterable[tuple[str, nn.Module]]:
+    if module is None:
+        return ()
+    return module.named_modules(prefix=path) if module._modules else [(path, module)]
 
 
 def _version(tensor: torch.Tensor) -> int:

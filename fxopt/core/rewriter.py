@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import copy
 import dataclasses
 import keyword
 import re
@@ -41,6 +40,8 @@ ORIGIN = "origin"
 MADE_BY = "_fxopt_made_by"
 """Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
 
+
+_NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 _HELD = object()
 """Key of the memo of a run: the ids of modules and tensors that what was in force before had put in or taken out."""
@@ -98,11 +99,13 @@ class Rewriter:
         self.memo = run.memo
         self._in_force = run.in_force
         self._weights = Memo.of(index.gm)
+        self.marks_anchor = True
+        """Whether the anchor is marked as changed. A pass that says no finds out by itself where it was before."""
 
     def patch(self) -> Patch:
         """What was done, with the anchor marked if it is still there: it is not to be matched again."""
         anchor = self.index.nodes.get(self._site)
-        if anchor is not None:
+        if anchor is not None and self.marks_anchor:
             self.mark(anchor)
         return Patch(tuple(self.edits))
 
@@ -212,8 +215,7 @@ class Rewriter:
         module = self.index.module_at(path)
         if module is None or self.index.reads_of(path):
             return
-        inner = [child for child in module.modules() if self.index.calls_of(child)]
-        if not inner:
+        if not any(self.index.calls_of(child) for child in module.modules()):
             self._set_module(path, None)
 
     def keep_instead(self, old: nn.Module | torch.Tensor, new: nn.Module | torch.Tensor) -> None:
@@ -300,8 +302,8 @@ class Rewriter:
         self.edits.append(edit)
 
     def _free_name(self, wish: str) -> str:
-        name = re.sub(r"\W", "_", wish, flags=re.ASCII) or "node"
-        if name[0].isdigit() or keyword.iskeyword(name) or hasattr(builtins, name):
+        name = _NOT_IN_A_NAME.sub("_", wish) or "node"
+        if name[0].isdigit() or keyword.iskeyword(name) or name in vars(builtins):
             name = f"_{name}"
         free, number = name, self._numbers.get(name, 0)
         while free in self.index.nodes:
@@ -317,7 +319,8 @@ def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
     Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
     original module is left as it is.
     """
-    new = copy.copy(module)
+    new = type(module).__new__(type(module))
+    new.__dict__.update(module.__dict__)
     for table in ("_parameters", "_buffers", "_modules"):
         new.__dict__[table] = dict(module.__dict__[table])
     for name, tensor in tensors.items():

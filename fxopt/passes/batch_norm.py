@@ -57,16 +57,15 @@ class Affine:
             scale = (variance.double() + bn.eps).rsqrt_()
             if gamma is not None:
                 scale.mul_(gamma)
-            start = torch.zeros_like(scale) if beta is None else beta.double()
-            return cls(scale, torch.addcmul(start, mean.double(), scale, value=-1))
+            start = torch.zeros_like(scale) if beta is None else beta
+            return cls(scale, torch.addcmul(start, mean, scale, value=-1))  # float64, as one of the three is
 
     @cached_property
     def largest(self) -> float:
         """The largest scale or shift by size; not a number if any of them is not."""
         if not self.scale.numel():
             return 0.0
-        # where the scale is not a number, neither is the shift, and `max` keeps that of what comes first
-        return max(torch.linalg.vector_norm(values, torch.inf).item() for values in (self.shift, self.scale))
+        return torch.linalg.vector_norm(torch.cat((self.scale, self.shift)), torch.inf).item()
 
     @property
     def range(self) -> str:
@@ -196,13 +195,13 @@ def _folded(
             a convolution (O, I / groups, ...), of a transposed one (I, O / groups, ...).
         trains: whether the new bias does.
     """
-    scale, shift = (_spread(values, weight, groups, of_rows) for values in (affine.scale, affine.shift))
     with torch.no_grad():
-        new_weight = _scaled(weight, scale).requires_grad_(weight.requires_grad)
+        new_weight = _scaled(weight, _spread(affine.scale, weight, groups, of_rows))
+        new_weight.requires_grad_(weight.requires_grad)
         if layer_first:
             new_bias = affine.shift if bias is None else affine.shift + bias * affine.scale
         elif bool(affine.shift.any()):
-            new_bias = (weight * shift).flatten(1).sum(1)
+            new_bias = (weight * _spread(affine.shift, weight, groups, of_rows)).flatten(1).sum(1)
             new_bias = new_bias if bias is None else new_bias + bias
         else:
             return (new_weight,)

@@ -74,14 +74,10 @@ class MergeLinears(Pass[LinearsOfOneInput]):
         self.keep = keep
 
     def match(self, node: Node, index: GraphIndex) -> LinearsOfOneInput | Miss | None:
-        first = node.args[0] if node.args else None
-        if isinstance(first, Node) and len(first.users) == 1 and node.target not in DECOMPOSED_LINEAR_CALLS:
-            return None  # most linears: quickly
-        linear = layer_of(node, index)
-        if linear is None:
+        if node.target in DECOMPOSED_LINEAR_CALLS:
             return decomposed_linear_miss(node)
-        x = linear.input
-        if x is None:
+        x = node.args[0] if node.args else node.kwargs.get("input")
+        if not isinstance(x, Node) or len(x.users) == 1:
             return None
         return index.cached((type(self), x), lambda: _siblings(x, index)).get(node)
 
@@ -123,31 +119,31 @@ def _product(match: LinearsOfOneInput, stack: Stack, rewriter: Rewriter) -> Node
 
 def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss]:
     """What there is to say at each linear that reads `x`; nothing where there is only one."""
-    layers = [layer_of(node, index) for node in sorted(x.users)] if len(x.users) > 1 else []
+    layers = [layer_of(node, index) for node in sorted(x.users)]
     linears = [layer for layer in layers if isinstance(layer, LinearLayer) and layer.input is x]
     found: dict[Node, LinearsOfOneInput | Miss] = {}
     if len(linears) < 2:
         return found
-    groups: list[list[LinearLayer]] = []
+    groups: list[tuple[dict[str, object], list[LinearLayer]]] = []
     for linear in linears:
         miss = decide(linear.node, layer_conditions(linear, nn.Linear, index))
         if miss is not None:
             found[linear.node] = miss
             continue
-        for members in groups:
-            unwritten = index.writes_between(members[0].node, linear.node, x) is None
-            if unwritten and _kind(members[0]) == _kind(linear):
+        kind = _kind(linear)
+        for theirs, members in groups:
+            if kind == theirs and index.writes_between(members[0].node, linear.node, x) is None:
                 members.append(linear)
                 break
         else:
-            groups.append([linear])
-    for members in groups:
+            groups.append((kind, [linear]))
+    for _, members in groups:
         if len(members) > 1:
             nodes = tuple(member.node for member in members)
             found[nodes[0]] = LinearsOfOneInput(nodes[0], x, nodes, tuple(members))
         else:
             (alone,) = members
-            others = [group[0] for group in groups if group[0] is not alone]
+            others = [group[0] for _, group in groups if group[0] is not alone]
             lonely = decide(alone.node, _lonely_conditions(alone, others, x, index))
             assert lonely is not None, f"{alone.node} could be merged after all"
             found[alone.node] = lonely
@@ -206,7 +202,7 @@ def _set_rows(node: Node, merged: Node, start: int, end: int, rewriter: Rewriter
     args: tuple[Any, ...] = (merged, (..., slice(start, end)))
     if operators:
         function, args = torch.ops.aten.slice.Tensor, (merged, -1, start, end)
-    if not needs_contiguous(node, rewriter.index):
+    if not needs_contiguous(node, rewriter.index, width=end - start):
         rewriter.set_call(node, "call_function", function, args, {})
         return
     rows = rewriter.call_function(

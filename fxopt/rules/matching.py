@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch.fx import Node
@@ -13,7 +12,7 @@ from fxopt.core.conditions import Unmet
 from fxopt.core.graph import info_of, input_of, is_tensor, target_name
 from fxopt.core.index import GraphIndex
 from fxopt.rules.pattern import Constant, Kind, ModuleCall, Operation, Parameter, Several, Term
-from fxopt.rules.spellings import DIMENSIONS, Spelling, same_literal, spelled
+from fxopt.rules.spellings import DIMENSIONS, Spelling, functions_of, same_literal, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +27,36 @@ class Binding:
     """How many conditions were met."""
 
     def with_value(self, name: str, value: Any, met: int) -> Binding:
-        return dataclasses.replace(self, values={**self.values, name: value}, met=self.met + met)
+        return Binding({**self.values, name: value}, self.nodes, self.met + met)
 
     def with_node(self, step: Operation | ModuleCall, node: Node) -> Binding:
-        return dataclasses.replace(self, nodes={**self.nodes, step: node}, met=self.met + 1)
+        return Binding(self.values, {**self.nodes, step: node}, self.met + 1)
+
+    def with_one_more_met(self) -> Binding:
+        return Binding(self.values, self.nodes, self.met + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class NoBinding:
     """The first condition of a pattern that is not met, and how many others are."""
 
-    unmet: Unmet
+    goal: _Goal
+    needed: object
+    """What the pattern has there, or would have to: its text is made where somebody reads it."""
     met: int
+    fact: str = ""
+    remedy: str = ""
+    says_itself: bool = False
+    """Whether it is a near miss however little is met."""
+
+    @property
+    def unmet(self) -> Unmet:
+        goal, needed = self.goal, str(self.needed)
+        reason = self.fact or f"the {goal.place} is {goal.found}, where the pattern has {needed}"
+        return Unmet(reason, self.remedy, goal.found, needed)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class _Goal:
     """That `value` is what `term` stands for. `reader` has it as its argument `role`."""
 
@@ -61,9 +75,8 @@ class _Goal:
             return f"{self.value.name} ({target_name(self.value)})"
         return repr(self.value)
 
-    def fails(self, binding: Binding, needed: str, fact: str = "", remedy: str = "") -> NoBinding:
-        reason = fact or f"the {self.place} is {self.found}, where the pattern has {needed}"
-        return NoBinding(Unmet(reason, remedy, self.found, needed), binding.met)
+    def fails(self, binding: Binding, needed: object, fact: str = "", remedy: str = "") -> NoBinding:
+        return NoBinding(self, needed, binding.met, fact, remedy)
 
 
 def bind(root: Operation | ModuleCall, node: Node, index: GraphIndex) -> Binding | NoBinding:
@@ -74,6 +87,12 @@ def bind(root: Operation | ModuleCall, node: Node, index: GraphIndex) -> Binding
 class _Search:
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
+
+    def _spelled(self, node: Node) -> Spelling | None:
+        known: dict[Node, Spelling | None] = self.index.cached(spelled, dict)
+        if node not in known:
+            known[node] = spelled(node, self.index.module_of(node))
+        return known[node]
 
     def solve(self, goals: tuple[_Goal, ...], binding: Binding) -> Binding | NoBinding:
         while goals:
@@ -109,7 +128,8 @@ class _Search:
 
     def _all_met(self, failure: NoBinding, goals: tuple[_Goal, ...], binding: Binding) -> NoBinding:
         """The failure, with the conditions counted that are met by the goals behind it."""
-        return dataclasses.replace(failure, met=self.solve(goals, binding).met)
+        met = self.solve(goals, binding).met if goals else binding.met
+        return replace(failure, met=met) if met != failure.met else failure
 
     def _best(self, ways: list[tuple[_Goal, ...]], binding: Binding) -> Binding | NoBinding:
         """The first way that succeeds; else the one that came farthest."""
@@ -127,9 +147,9 @@ class _Search:
         if term in binding.nodes:
             same = binding.nodes[term] is node
             return [()] if same else goal.fails(binding, f"{binding.nodes[term].name} again")
-        spelling = spelled(node, self.index.module_of(node)) if isinstance(node, Node) else None
+        spelling = self._spelled(node) if isinstance(node, Node) else None
         if spelling is None or spelling.operation != wanted.operation:
-            return goal.fails(binding, str(term))
+            return goal.fails(binding, term)
         if spelling.needs_tensor and not is_tensor(node):
             fact = f"{node.name} is not known to be a tensor; of sizes and numbers, {term} must stay exact"
             remedy = "capture the model with example inputs (fxopt.capture), or annotate its inputs as torch.Tensor"
@@ -140,13 +160,17 @@ class _Search:
             return [straight]
         a, b = pair
         turned = {**spelling.arguments, a: spelling.arguments[b], b: spelling.arguments[a]}
-        return [straight, _pairs(term, dataclasses.replace(spelling, arguments=turned), node)]
+        return [straight, _pairs(term, replace(spelling, arguments=turned), node)]
 
     def _module_call(self, term: ModuleCall, goal: _Goal, binding: Binding) -> Binding | NoBinding:
         node = goal.value
         if term in binding.nodes:
             return binding if binding.nodes[term] is node else goal.fails(binding, f"{binding.nodes[term].name} again")
         module = self.index.module_of(node) if isinstance(node, Node) else None
+        if isinstance(node, Node) and node.op == "call_function" and node.target in functions_of(term.module.types):
+            fact = f"{node.name} calls {target_name(node)}, and a rule with {term} matches calls of modules only"
+            remedy = "capture the model itself (fxopt.capture), in which layers are modules, or write a Pass (layer_of)"
+            return replace(goal.fails(binding, f"a {term.module.wanted}", fact, remedy), says_itself=True)
         if not isinstance(module, term.module.types):
             return goal.fails(binding, f"a {term.module.wanted}")
         if input_of(node) is None:
@@ -162,7 +186,7 @@ class _Search:
             known = binding.values[term.name]
             same = known is value if isinstance(known, Node) else same_literal(known, value)
             if same:
-                return dataclasses.replace(binding, met=binding.met + 1)
+                return binding.with_one_more_met()
             shown = known.name if isinstance(known, Node) else repr(known)
             return goal.fails(binding, f"{shown} again ({term.name})")
         if term.kind is Kind.LITERAL:
@@ -186,7 +210,7 @@ class _Search:
                 value, wanted = value % rank, wanted % rank
         if not same_literal(value, wanted):
             return goal.fails(binding, repr(term.value))
-        return dataclasses.replace(binding, met=binding.met + 1)
+        return binding.with_one_more_met()
 
 
 def _pairs(term: Operation, spelling: Spelling, node: Node) -> tuple[_Goal, ...]:

@@ -19,7 +19,7 @@ from torch import nn
 from torch.fx import Node, Proxy
 
 from fxopt.core.errors import RuleError
-from fxopt.rules.spellings import Spelling, spelled, targets_of
+from fxopt.rules.spellings import Spelling, functions_of, spelled, targets_of
 from fxopt.rules.stand_in import Writer
 
 LITERALS: tuple[type, ...] = (int, float, bool, str, complex, tuple, torch.dtype, torch.device)
@@ -108,9 +108,9 @@ class Pattern:
 
     @property
     def targets(self) -> tuple[Any, ...]:
-        """All that the node of the root may call."""
+        """All that the node of the root may call, and the functions that are a near miss of a module."""
         if isinstance(self.root, ModuleCall):
-            return self.root.module.types
+            return (*self.root.module.types, *functions_of(self.root.module.types))
         return targets_of(self.root.spelling.operation)
 
     @property

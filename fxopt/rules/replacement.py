@@ -117,7 +117,8 @@ class _SiteWriter(Writer):
     def on_module(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         if self.in_pattern and id(module) not in self.captured:
             return NotImplemented  # the pattern was read with such modules written out, too
-        if not any(isinstance(leaf, Proxy) for leaf in tree_leaves((args, kwargs))):
+        of_one = len(args) == 1 and not kwargs and isinstance(args[0], Proxy)  # most are: quickly
+        if not of_one and not any(isinstance(leaf, Proxy) for leaf in tree_leaves((args, kwargs))):
             return NotImplemented
         known = self.index.paths_of(module)
         target = known[0] if known else f"new {id(module)}"
@@ -157,11 +158,12 @@ def _arguments(pattern: Pattern, members: Sequence[Binding], writer: _SiteWriter
 @contextlib.contextmanager
 def _surroundings(writer: _SiteWriter) -> Iterator[None]:
     """Drawing numbers leaves no trace, and new weights train where those they come from do."""
-    token = met.set(0)
+    token, numbers = met.set(0), torch.get_rng_state()
     try:
-        with torch.random.fork_rng(devices=[]), torch.enable_grad(), module_calls(writer.on_module):
+        with torch.enable_grad(), module_calls(writer.on_module):
             yield
     finally:
+        torch.set_rng_state(numbers)
         met.reset(token)
 
 

@@ -124,16 +124,22 @@ class Rule(Pass[RuleMatch]):
     # ---- how it matches
 
     def _decided(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:
-        found = bind(self.pattern.root, node, index)
+        found = self._bound(node, index)
         if isinstance(found, NoBinding):
-            is_near = found.met > min(1, len(self.pattern.steps) - 1)
+            is_near = found.says_itself or found.met > min(1, len(self.pattern.steps) - 1)
             return decide(node, _failed(found)) if is_near else None
         if self.pattern.siblings is None:
             return decide(node, self._conditions(node, found, index))
         group = self._siblings(found, index)
-        if node in group and node is not min(group):
+        if node in group and node is not next(iter(group)):
             return None  # it belongs to the match whose anchor is the first
         return decide(node, self._group_conditions(node, found, group, index))
+
+    def _bound(self, node: Node, index: GraphIndex) -> Binding | NoBinding:
+        known: dict[Node, Binding | NoBinding] = index.cached((self, "bound"), dict)
+        if node not in known:
+            known[node] = bind(self.pattern.root, node, index)
+        return known[node]
 
     def _conditions(self, node: Node, member: Binding, index: GraphIndex) -> Conditions[RuleMatch]:
         yield from _met(member.met)
@@ -150,8 +156,7 @@ class Rule(Pass[RuleMatch]):
         yield len(group) < 2 and Unmet(
             f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
         )
-        members = tuple(group[root] for root in sorted(group))
-        return (yield from self._replacement_conditions(node, members, index))
+        return (yield from self._replacement_conditions(node, tuple(group.values()), index))
 
     def _replacement_conditions(
         self, node: Node, members: tuple[Binding, ...], index: GraphIndex
@@ -163,11 +168,11 @@ class Rule(Pass[RuleMatch]):
         assert isinstance(written, Replacement), "a condition that is not met ends the match"
         captured = tuple(dict.fromkeys(n for member in members for n in member.nodes.values()))
         match = RuleMatch(node, captured, members)
-        yield from same_result_conditions(written, match.roots, index)
+        yield from same_result_conditions(written, match.roots, captured, index)
         return match
 
     def _siblings(self, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
-        """The sites at which the same holds for another module, `member` among them if its own conditions are met."""
+        """The sites, in order, at which the same holds for another module; `member` too if its conditions are met."""
         siblings = self.pattern.siblings
         assert siblings is not None
         shared = {name: value for name, value in member.values.items() if name != siblings.name}
@@ -179,7 +184,7 @@ class Rule(Pass[RuleMatch]):
     def _groups(self, shared: Mapping[str, Any], index: GraphIndex) -> list[dict[Node, Binding]]:
         groups: list[dict[Node, Binding]] = []
         for root in sorted(self._roots_near(shared)):
-            found = bind(self.pattern.root, root, index)
+            found = self._bound(root, index)
             if not isinstance(found, Binding) or any(found.values[name] is not v for name, v in shared.items()):
                 continue
             conditions = (own_conditions(found, self.shared_ok, index), unwritten_conditions(found, index))

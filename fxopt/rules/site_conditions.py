@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fxopt.core.conditions import Conditions, Unmet
-from fxopt.core.graph import info_of, inputs_of
+from fxopt.core.fresh import returns_new_memory
+from fxopt.core.graph import info_of, inputs_of, operation_name
 from fxopt.core.guards import module_conditions, unaltered_conditions
-from fxopt.core.index import GraphIndex, returns_new_memory
+from fxopt.core.index import GraphIndex
+from fxopt.core.read_instead import read_instead_conditions, shared_memory_conditions, strides_condition
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import ModuleCall
 from fxopt.rules.replacement import Replacement
@@ -45,22 +47,43 @@ def unwritten_conditions(member: Binding, index: GraphIndex) -> Conditions[None]
             yield writer is not None and _written(writer, tensor, f"between {node.name} and {root.name}")
 
 
-def same_result_conditions(replacement: Replacement, roots: Sequence[Node], index: GraphIndex) -> Conditions[None]:
+def same_result_conditions(
+    replacement: Replacement, roots: Sequence[Node], captured: Sequence[Node], index: GraphIndex
+) -> Conditions[None]:
     """That what takes the place of `roots` looks and lies like them, as far as is known and anyone can tell."""
-    end = index.gm.graph.output_node()
+    going = _going(roots, captured) if len(roots) == 1 else ()
     for output, root in zip(replacement.outputs, roots):
         stand_in = replacement.bound.get(output)
+        if stand_in is not None and stand_in not in captured:
+            yield from read_instead_conditions(root, stand_in, index, going)
+            continue
         before, after = info_of(root), info_of(stand_in) if stand_in is not None else None
         yield (before is not None and after is not None and before != after) and Unmet(
             f"{stand_in} is {after}, but {root.name} is {before}", actual=str(after), needed=str(before)
         )
-        sources = _sources(output, replacement, index)
-        if index.is_fresh(root) and not sources:
-            continue
-        when = f"later, and {root.name} might share its memory or not"
-        for tensor in (root, *sources):
-            writer = index.writes_between(root, end, tensor)
-            yield writer is not None and _written(writer, tensor, when)
+        yield from shared_memory_conditions(root, _sources(output, replacement, index), index, going)
+        if stand_in is not None or (index.is_fresh(root) and _may_have_gaps(output)):
+            yield strides_condition(root, stand_in, index)
+
+
+def _going(roots: Sequence[Node], captured: Sequence[Node]) -> set[Node]:
+    """The roots, and what is captured for them alone."""
+    going = set(roots)
+    for node in sorted(captured, reverse=True):
+        if all(user in going for user in node.users):
+            going.add(node)
+    return going
+
+
+def _may_have_gaps(node: Node) -> bool:
+    """Whether `node`, which a rule wrote, may give a part of a tensor, or its dimensions in another order."""
+    while operation_name(node) in ("unsqueeze", "squeeze", "alias") and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return operation_name(node) in _WITH_GAPS
+
+
+_WITH_GAPS = {"transpose", "permute", "getitem", "expand", "movedim", "swapaxes", "chunk", "split", "unbind", "narrow",
+              "select", "slice", "t"}  # fmt: skip
 
 
 def _written(writer: Node, tensor: Node, when: str) -> Unmet:

@@ -113,6 +113,23 @@ _MODULES: dict[type[nn.Module], tuple[str, tuple[str, ...]]] = {
 }
 """Modules without parameters, with the attributes that are arguments of the operation."""
 
+_WITH_WEIGHTS: dict[type[nn.Module], str] = {
+    nn.Linear: "linear",
+    nn.Conv1d: "conv1d",
+    nn.Conv2d: "conv2d",
+    nn.Conv3d: "conv3d",
+    nn.ConvTranspose1d: "conv_transpose1d",
+    nn.ConvTranspose2d: "conv_transpose2d",
+    nn.ConvTranspose3d: "conv_transpose3d",
+    nn.BatchNorm1d: "batch_norm",
+    nn.BatchNorm2d: "batch_norm",
+    nn.BatchNorm3d: "batch_norm",
+    nn.LayerNorm: "layer_norm",
+    nn.GroupNorm: "group_norm",
+    nn.Embedding: "embedding",
+}
+"""Modules with parameters, and the operation on them as a function, which is not the same: the module is not there."""
+
 _ARGUMENTS = {
     "self": "input",
     "axis": "dim",
@@ -159,7 +176,7 @@ class Spelling:
     def name(self) -> str:
         return self.operation if isinstance(self.operation, str) else getattr(self.operation, "__name__", "call")
 
-    @property
+    @functools.cached_property
     def commutative(self) -> tuple[str, str] | None:
         """The two arguments that may change places."""
         pair = _COMMUTATIVE.get(self.operation) if isinstance(self.operation, str) else None
@@ -217,6 +234,14 @@ def targets_of(operation: Any) -> tuple[Any, ...]:
     if operation == "sub":
         found[torch.rsub] = None
         found.update(dict.fromkeys((torch.ops.aten.rsub.Tensor, torch.ops.aten.rsub.Scalar)))
+    return tuple(found)
+
+
+@functools.cache
+def functions_of(kinds: tuple[type[nn.Module], ...]) -> tuple[Any, ...]:
+    """The functions that do on parameters of the model what modules of `kinds` do on their own."""
+    names = dict.fromkeys(_WITH_WEIGHTS[kind] for kind in kinds if kind in _WITH_WEIGHTS)
+    found = {target: None for name in names for target in (*targets_of(name), getattr(F, name))}
     return tuple(found)
 
 
@@ -335,25 +360,31 @@ class _Overload:
 
     def bind(self, args: Any, kwargs: Mapping[str, Any], kind: Kind, strict: bool) -> dict[str, Any] | None:
         """The arguments by name, defaults filled in; None where the call is not one of this overload."""
-        by_position = [name for name, only in zip(self.names, self.keyword_only) if not only]
-        if len(by_position) > 1 and self.kinds[1] == "List[int]" and len(args) > len(by_position) - 1:
+        by_position = self._by_position
+        if len(args) >= len(by_position) > 1 and self.kinds[1] == "List[int]":
             rest = args[1:]
             if rest and not isinstance(rest[0], list | tuple):  # x.view(2, 3) is x.view((2, 3))
                 args = (args[0], tuple(rest))
         if len(args) > len(by_position):
             return None
         values = dict(zip(by_position, args))
-        if values.keys() & kwargs.keys() or kwargs.keys() - set(self.names):
-            return None
-        values.update(kwargs)
+        if kwargs:
+            if values.keys() & kwargs.keys() or kwargs.keys() - set(self.names):
+                return None
+            values.update(kwargs)
         for name, type_ in zip(self.names, self.kinds):
-            if name not in values and name not in self.defaults:
+            if name in values:
+                if not _fits(type_, values[name], kind, strict):
+                    return None
+                if "List[int]" in type_ and isinstance(values[name], int):
+                    values[name] = (values[name],)
+            elif name not in self.defaults:
                 return None
-            if name in values and not _fits(type_, values[name], kind, strict):
-                return None
-        listed = {name for name, type_ in zip(self.names, self.kinds) if "List[int]" in type_}
-        values = {k: (v,) if k in listed and isinstance(v, int) else v for k, v in values.items()}
         return {k: v for k, v in {**self.defaults, **values}.items() if k not in _UNSEEN}
+
+    @functools.cached_property
+    def _by_position(self) -> tuple[str, ...]:
+        return tuple(name for name, only in zip(self.names, self.keyword_only) if not only)
 
 
 @functools.cache

@@ -102,6 +102,12 @@ class Writer(TracerBase):
                 self.refuse(f"{name} writes in place", "build a new value instead")
         return super().create_proxy(kind, target, args, kwargs, *rest, **more)
 
+    def create_node(
+        self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None
+    ) -> Node:
+        """Without the metadata that a tracer of models notes."""
+        return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+
     def to_bool(self, obj: Proxy) -> bool:
         self.refuse(
             f"whether {obj.node.name} is true is asked for, which is known when the model runs only",

@@ -24,7 +24,8 @@ class RefusedError(Exception):
 
 
 class Choices:
-    """The digits of a number, each as one of the options asked for."""
+    """The digits of a number, the lowest first, each as one of the options asked for: of 2 and then 3 options, 5 is the
+    second and the third."""
 
     def __init__(self, number: int) -> None:
         self.left = number

@@ -33,6 +33,8 @@ def check_outputs(built: Built, after: GraphModule, feed: str, bitwise: bool) ->
     new = run(_fresh(built, after), x)
     exact = _exact(built, x) if feed == "plain" else None
     assert len(old) == len(new)
+    more = _in_one_place(new) - _in_one_place(old)
+    assert not more, f"{feed} outputs and inputs are one tensor that were two: {more}"
     for i, (a, b) in enumerate(zip(old, new)):
         if not isinstance(a, torch.Tensor):
             assert a == b
@@ -53,6 +55,12 @@ def check_outputs(built: Built, after: GraphModule, feed: str, bitwise: bool) ->
             assert error <= allowed, f"{feed} output {i} is off by {error}, more than {allowed}"
         elif not a.is_floating_point():
             assert torch.equal(a, b)
+
+
+def _in_one_place(values: list[torch.Tensor | None]) -> set[tuple[int, int]]:
+    """The pairs of tensors that begin at the same place in memory."""
+    tensors = [(i, value) for i, value in enumerate(values) if isinstance(value, torch.Tensor) and value.numel()]
+    return {(i, j) for i, a in tensors for j, b in tensors if i < j and a.data_ptr() == b.data_ptr()}
 
 
 def _fresh(built: Built, gm: GraphModule) -> GraphModule:

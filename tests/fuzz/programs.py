@@ -14,53 +14,27 @@ from fxopt.core import TensorInfo
 from tests.fuzz.builder import Builder, Step
 from tests.fuzz.levels import as_aten, as_functions
 from tests.fuzz.steps import STEPS
+from tests.passes import declared
 
 WIDTH = 4
+INSTRUCTIONS = {**STEPS, **declared.INSTRUCTIONS}
 PATTERNS: dict[str, list[list[Step]]] = {
-    "FuseBatchNorm2dInConv2d": [[("conv", 1, 0), ("norm", 0, 0)], [("conv", 1, 0), ("layer", 0, 1), ("norm", 0, 0)]],
-    "FuseBatchNorm1dInLinear": [
-        [("linear", 1, 0), ("norm", 0, 0)],
-        [("norm", 1, 0), ("linear", 0, 0)],
-        [("norm", 1, 0), ("linear", 0, 0), ("norm", 0, 0), ("linear", 0, 0)],
-        [("norm", 1, 0), ("write", 2, 0), ("linear", 1, 0)],
-        [("linear", 1, 0), ("norm", 0, 0), ("again", 2, 0)],
-    ],
-    "FoldBatchNorm": [
-        [("conv", 0, 0), ("norm", 0, 0)],
-        [("norm", 0, 0), ("conv", 0, 0)],
-        [("norm", 1, 0), ("linear", 0, 0), ("norm", 0, 0)],
-        [("norm", 0, 0), ("write", 1, 0), ("conv", 1, 0)],
-        [("conv", 0, 0), ("write", 0, 0), ("norm", 1, 0)],
-        [("linear", 0, 0), ("view", 0, 6), ("norm", 0, 0)],
-        [("conv", 0, 0), ("layer", 0, 1), ("norm", 0, 0), ("layer", 0, 0), ("conv", 0, 0)],
-    ],
-    "ChangeTrueDivToMulByInverse": [
-        [("divide", 0, 0)],
-        [("integers", 0, 0)],
-        [("divide", 0, 0), ("divide", 0, 0)],
-        [("attention", 0, 0)],
-    ],
-    "MergeLinears": [
-        [("linear", 0, 0), ("linear", 1, 0)],
-        [("linear", 0, 0), ("linear", 1, 0), ("linear", 2, 0)],
-        [("linear", 0, 0), ("write", 1, 0), ("linear", 2, 0)],
-        [("attention", 0, 0)],
-    ],
-    "FuseBiasInLinear": [
-        [("linear", 0, 0)],
-        [("linear", 0, 0), ("linear", 1, 0)],
-        [("linear", 0, 0), ("write", 1, 0), ("linear", 2, 0)],
-        [("attention", 0, 0)],
-    ],
+    **declared.PATTERNS,
     "fold_scale": [[("linear", 0, 0), ("scale", 0, 0)]],
     "join_linears": [[("linear", 0, 0), ("linear", 0, 0)], [("linear", 0, 0), ("linear", 0, 0), ("linear", 0, 0)]],
     "add_linears": [[("linear", 0, 0), ("linear", 1, 0), ("combine", 0, 1)]],
     "relu_once": [[("pointwise", 0, 2), ("pointwise", 0, 2), ("pointwise", 0, 2)], [("layer", 0, 2), ("layer", 0, 2)]],
     "remove_identity": [[("layer", 0, 0), ("layer", 0, 0)], [("linear", 0, 0), ("layer", 0, 0), ("write", 0, 0)]],
+    "remove_one": [
+        [("scale", 0, 6), ("pointwise", 0, 0)],
+        [("linear", 0, 0), ("scale", 0, 12), ("write", 0, 0)],
+        [("pointwise", 0, 0), ("scale", 0, 6), ("write", 1, 0)],
+        [("view", 0, 3), ("scale", 0, 6), ("view", 0, 0)],
+    ],
     "double": [[("twice", 0, 0), ("twice", 0, 0)]],
     "functional_norm": [[("layer", 0, 3)]],
 }
-"""What each pass looks for, in instructions, and what it must look out for there."""
+"""What each pass looks for, and what it must look out for there, in instructions. Of a pass, its test file says it."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +118,7 @@ def build(program: Program) -> Built | None:
         torch.manual_seed(0)
         builder = Builder({"x": x, "y": y}, getattr(torch, program.dtype))
         for op, operand, variant in program.steps:
-            builder.step(STEPS[op], operand, variant)
+            builder.step(INSTRUCTIONS[op], operand, variant)
         builder.graph.output(_outputs(builder, program.output))
         gm = GraphModule(builder.root, builder.graph)
         if program.level == "functions":

@@ -38,7 +38,7 @@ def replay(pristine: GraphModule, plan: Plan) -> GraphModule:
         left = len(sites)
         while left:
             before = left
-            for name in [node.name for node in GraphIndex(gm).sites(pass_.targets)]:
+            for name in [node.name for node in pass_.candidates(GraphIndex(gm))]:
                 index = GraphIndex(gm)
                 node = index.nodes.get(name)
                 if node is None or made_by(node, pass_.signature):

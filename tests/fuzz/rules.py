@@ -52,6 +52,14 @@ def remove_identity(x, identity: nn.Identity):
 
 
 @fxopt.rewrite(exactness=fxopt.Exactness.BITWISE)
+def remove_one(x, c: float | int):
+    """Replace `x * 1` with `x`."""
+    yield x * c
+    require(c == 1, f"the factor is {c}")
+    return x
+
+
+@fxopt.rewrite(exactness=fxopt.Exactness.BITWISE)
 def double(x: torch.Tensor):
     """Replace `x + x` with `x * 2`."""
     yield x + x
@@ -65,4 +73,4 @@ def functional_norm(x, norm: nn.LayerNorm):
     return F.layer_norm(x, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
-RULES = (fold_scale, join_linears, add_linears, relu_once, remove_identity, double, functional_norm)
+RULES = (fold_scale, join_linears, add_linears, relu_once, remove_identity, remove_one, double, functional_norm)

@@ -14,6 +14,9 @@ import fxopt
 from fxopt import FoldBatchNorm, FuseBatchNorm1dInLinear, FuseBiasInLinear, MergeLinears, fingerprint
 from fxopt.core import GraphIndex, shared_copy
 from tests.fuzz.handwritten import OtherWeights
+from tests.fuzz.programs import Program, build
+from tests.fuzz.properties import check_program
+from tests.fuzz.rules import remove_one
 
 
 class Siblings(nn.Module):
@@ -153,6 +156,12 @@ def test_keeping_views_does_not_part_what_something_in_force_took_out_from_what_
     merge.undo(gm)
     gm.recompile()
     assert fingerprint(gm) == before
+
+
+def test_a_copy_that_closes_gaps_stays_where_numbers_are_added_up_in_the_order_of_memory() -> None:
+    built = build(Program((("view", 0, 3), ("scale", 0, 6), ("combine", 2, 0), ("view", 0, 0))))
+    assert built is not None
+    check_program(built, remove_one, [], 0)
 
 
 def test_a_site_turned_on_later_shares_the_column_of_ones_made_after_the_last_write() -> None:

@@ -14,6 +14,13 @@ import fxopt
 from fxopt import ChangeTrueDivToMulByInverse, Exactness
 from tests.passes.asserts import Net, assert_close_and_reversible, assert_left_alone, captured
 
+PATTERNS = (
+    [("divide", 0, 0)],
+    [("integers", 0, 0)],
+    [("divide", 0, 0), ("divide", 0, 0)],
+    [("attention", 0, 0)],
+)
+
 X = torch.linspace(-3, 5, 12).reshape(3, 4)
 
 

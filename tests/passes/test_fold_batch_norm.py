@@ -20,6 +20,16 @@ from tests.passes.asserts import (
     captured,
 )
 
+PATTERNS = (
+    [("conv", 0, 0), ("norm", 0, 0)],
+    [("norm", 0, 0), ("conv", 0, 0)],
+    [("norm", 1, 0), ("linear", 0, 0), ("norm", 0, 0)],
+    [("norm", 0, 0), ("write", 1, 0), ("conv", 1, 0)],
+    [("conv", 0, 0), ("write", 0, 0), ("norm", 1, 0)],
+    [("linear", 0, 0), ("view", 0, 6), ("norm", 0, 0)],
+    [("conv", 0, 0), ("layer", 0, 1), ("norm", 0, 0), ("layer", 0, 0), ("conv", 0, 0)],
+)
+
 NORMS = {1: nn.BatchNorm1d, 2: nn.BatchNorm2d, 3: nn.BatchNorm3d}
 
 

@@ -9,6 +9,14 @@ from torch import nn
 from fxopt import FuseBatchNorm1dInLinear
 from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
 
+PATTERNS = (
+    [("linear", 1, 0), ("norm", 0, 0)],
+    [("norm", 1, 0), ("linear", 0, 0)],
+    [("norm", 1, 0), ("linear", 0, 0), ("norm", 0, 0), ("linear", 0, 0)],
+    [("norm", 1, 0), ("write", 2, 0), ("linear", 1, 0)],
+    [("linear", 1, 0), ("norm", 0, 0), ("again", 2, 0)],
+)
+
 X = torch.linspace(-3, 5, 24).reshape(6, 4).sin()
 
 

@@ -9,6 +9,13 @@ from torch import nn
 from fxopt import FuseBiasInLinear
 from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
 
+PATTERNS = (
+    [("linear", 0, 0)],
+    [("linear", 0, 0), ("linear", 1, 0)],
+    [("linear", 0, 0), ("write", 1, 0), ("linear", 2, 0)],
+    [("attention", 0, 0)],
+)
+
 X = torch.linspace(-3, 5, 24).reshape(2, 3, 4)
 
 

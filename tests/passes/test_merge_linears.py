@@ -14,6 +14,13 @@ from fxopt import MergeLinears
 from tests.examples import outputs
 from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
 
+PATTERNS = (
+    [("linear", 0, 0), ("linear", 1, 0)],
+    [("linear", 0, 0), ("linear", 1, 0), ("linear", 2, 0)],
+    [("linear", 0, 0), ("write", 1, 0), ("linear", 2, 0)],
+    [("attention", 0, 0)],
+)
+
 X = torch.linspace(-3, 5, 24).reshape(2, 3, 4)
 
 
@@ -168,6 +175,25 @@ def test_a_view_that_splits_the_last_dimension_needs_no_copy() -> None:
     )
     MergeLinears()(gm)
     assert not [node for node in gm.graph.nodes if node.target == "contiguous"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "copies"),
+    [((2, -1, 2, 2), 0), (([2, 3, 4],), 0), ((-1,), 2), ((2, 6, 2), 2), ((2, 3, 2, -1), 2), ((3, -1, 4), 0)],
+)
+def test_without_metadata_the_sizes_a_view_asks_for_tell_whether_it_needs_a_copy(sizes: Any, copies: int) -> None:
+    class Heads(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = linear(4), linear(4)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.a(x).view(*sizes).sum(-1), self.b(x).view(*sizes).sum(-1)
+
+    gm = torch.fx.symbolic_trace(Heads())
+    assert_close_and_reversible(MergeLinears(), gm, X)
+    MergeLinears()(gm)
+    assert [node.target for node in gm.graph.nodes].count("contiguous") == copies
 
 
 def test_an_output_stays_contiguous() -> None:

@@ -310,6 +310,24 @@ def test_what_has_nothing_of_the_pattern_is_no_near_miss() -> None:
     assert fold_scale.scan(captured(lambda m, x: x * x, X)).misses == ()
 
 
+def test_a_layer_that_is_called_as_a_function_is_said_to_be_no_module() -> None:
+    exported = torch.export.export(Net(lambda m, x: m.b(m.n(m.a(x))), **layers()).eval(), (X,)).module()
+    functional = captured(lambda m, x: F.linear(x, m.a.weight) * 2.0, X, a=linear())
+    assert isinstance(exported, GraphModule)
+    for rule, gm, name in ((merge, exported, "linear"), (functional_norm, exported, "layer_norm"),
+                           (fold_scale, functional, "linear")):  # fmt: skip
+        scan = rule.scan(gm)
+        assert scan.matches == ()
+        assert any(
+            miss.site in (name, "mul") and "matches calls of modules only" in miss.reason for miss in scan.misses
+        )
+        assert all("fxopt.capture" in miss.remedy for miss in scan.misses)
+
+
+def layers() -> dict[str, nn.Module]:
+    return {"a": linear(), "b": linear(), "n": nn.LayerNorm(4)}
+
+
 def test_what_lies_inside_is_read_by_nothing_else() -> None:
     def forward(m: Any, x: torch.Tensor) -> Any:
         h = m.a(x)
