@@ -175,7 +175,9 @@ def test_the_way_back_survives_copies_and_files(pass_: Pass[Any], example: Examp
         pytest.skip("torch cannot trace such a graph again: an in-place operation whose result is unused is lost")
     if example.exported and travel is not copy.deepcopy:
         pytest.skip("torch cannot pickle the module of an exported program: its hooks are functions without a name")
-    gm = torch.fx.symbolic_trace(example.model()) if travel is not copy.deepcopy else example.graph()
+    gm = example.graph()
+    if travel(gm).code != gm.code:  # torch traces a graph again, and may put reads of weights elsewhere
+        gm = torch.fx.symbolic_trace(example.model())
     pristine = travel(gm)
     before = {name: t.numpy().tobytes() for name, t in gm.state_dict().items()}
     pass_(gm)

@@ -22,7 +22,7 @@ from fxopt.capture.propagate import fill_in_shapes
 from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedies_for
 from fxopt.capture.replay import Outcome, first_line, outcome_of
 from fxopt.capture.report import CaptureCancelledError, CaptureError, CaptureReport, FailedRung, RecordingError
-from fxopt.capture.rungs import Rungs, described
+from fxopt.capture.rungs import Rungs, described, in_example
 from fxopt.capture.sizes import Dynamic, check_dynamic
 from fxopt.capture.verify import verified
 
@@ -106,7 +106,7 @@ def _as_given(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> GraphModule:
     shapes = fill_in_shapes(gm, inputs, dynamic)
     free = shapes.names.free() if shapes.names is not None else {}
     notes = (shapes.reason,) if shapes.reason else ()
-    gm.meta["fxopt"] = CaptureReport("given", described(free), notes=notes)
+    gm.meta["fxopt"] = CaptureReport("given", described(free), notes=notes, example=in_example(free))
     return gm
 
 

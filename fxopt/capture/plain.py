@@ -57,6 +57,7 @@ def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
     if before.assigned:
         # torch.fx writes `self.count += 1` as an addition, which leaves the buffer as it is
         raise RecordingError(f"forward assigns to {', '.join(before.assigned)}, which torch.fx does not record")
+    graph._tracer_cls = None  # a pickle makes one without arguments
     gm = GraphModule(model, graph, class_name=type(model).__name__)
     adopt(gm, model)
     return PlainTrace(gm, grad_mode.switched, before.drawn)
@@ -97,10 +98,8 @@ class _Tracer(fx.Tracer):
         nodes = make_placeholders(self.graph, self.inputs)
         args, kwargs = self.inputs.call([fx.Proxy(node, self) for node in nodes])
 
-        def run_model() -> Any:
-            return root_fn(self.root, *args, **kwargs)
-
-        return run_model, []
+        # without an annotation: it would become the text "Any" as the type of the output, which cannot be unpickled
+        return (lambda: root_fn(self.root, *args, **kwargs)), []
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         node = super().create_node(*args, **kwargs)

@@ -59,7 +59,8 @@ class CaptureReport:
     - ``baked``: values of the example that became constants (only on the ``real`` rung);
     - ``verified``: whether the graph was replayed against the model, at the example and at other sizes;
     - ``checks``: what every call of the graph module is checked for;
-    - ``temporary``: its buffers that are not part of its state.
+    - ``temporary``: its buffers that are not part of its state;
+    - ``example``: the free sizes as they were in the example.
     """
 
     rung: str
@@ -72,6 +73,7 @@ class CaptureReport:
     tried: tuple[FailedRung, ...] = ()
     checks: tuple[Check, ...] = ()
     temporary: tuple[str, ...] = ()
+    example: dict[str, int] = field(default_factory=dict)
 
 
 class RecordingError(FxoptError, RuntimeError):

@@ -85,6 +85,7 @@ class Rungs:
             notes=(shapes.reason, *doubts) if shapes.reason else doubts,
             checks=self.inputs.checks(ranks=False),
             temporary=tuple(gm._non_persistent_buffers_set),
+            example=in_example(free),
         )
         return Captured(gm, report, free, doubts)
 
@@ -118,6 +119,7 @@ class Rungs:
             notes=(*_notes(tape), *doubts),
             checks=(*self.inputs.checks(), *size_checks),
             temporary=tuple(gm._non_persistent_buffers_set),
+            example=in_example(free),
         )
         return Captured(gm, report, free, doubts)
 
@@ -143,6 +145,10 @@ def _notes(tape: Tape) -> tuple[str, ...]:
 
 def described(free: Free) -> dict[str, str]:
     return {name: ", ".join(place.where for place in places) for name, places in free.items()}
+
+
+def in_example(free: Free) -> dict[str, int]:
+    return {name: places[0].in_example for name, places in free.items()}
 
 
 def all_fixed(inputs: Inputs) -> tuple[SizeCheck, ...]:

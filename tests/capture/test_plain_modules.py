@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -335,3 +336,13 @@ def test_sizes_that_are_data_become_nodes() -> None:
         x = torch.randn(batch, sequence, 3)
         for expected, replayed in zip(model(x, torch.tensor(index)), gm(x, torch.tensor(index)), strict=True):
             torch.testing.assert_close(replayed, expected)
+
+
+def test_a_plain_graph_survives_pickling() -> None:
+    x = torch.rand(2, 3)
+    gm = capture(nn.Sequential(nn.Linear(3, 3), nn.ReLU()).eval(), (x,))
+    assert gm.meta["fxopt"].rung == "plain"
+    assert gm.graph.output_node().type is None
+    again = pickle.loads(pickle.dumps(gm))
+    assert again.code == gm.code
+    assert torch.equal(again(x), gm(x))
