@@ -6,6 +6,8 @@ import streamlit as st
 from torch.fx import Node
 
 from fxopt.core.graph import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
+from fxopt.edits import Probe
+from fxopt.ui.edit_form import edit_form
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session, Shown
 from fxopt.ui.verdict_list import said, verdict_list
@@ -68,6 +70,8 @@ def _node(session: Session, name: str) -> None:
     _source(node)
     for told in session.workbench.story(name):
         st.markdown(f":material/history: {escaped(told)}")
+    _probe(session, node)
+    edit_form(session, name)
     verdict_list(session, name)
     _parameters(node)
     _neighbors(session, "Reads", [other.name for other in inputs_of(node)])
@@ -97,6 +101,15 @@ def _facts(node: Node) -> None:
         "arguments": code(_arguments(node)),
     }
     st.markdown("  \n".join(f"{label} {value}" for label, value in rows.items() if value))
+
+
+def _probe(session: Session, node: Node) -> None:
+    """What a probe saw the last time that the graph ran, and a button to let it run."""
+    probe = module_of(node)
+    if isinstance(probe, Probe):
+        told = str(probe.seen) if probe.seen is not None else "nothing yet"
+        st.markdown(f":material/sensors: Saw {escaped(told)}")
+        st.button("Run the example through it", key="run example", on_click=session.run_example)
 
 
 def _arguments(node: Node) -> str:

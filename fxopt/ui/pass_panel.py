@@ -5,15 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from fxopt.core import Exactness
+from fxopt.ui.edit_list import edit_row
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.preview_line import preview_line
-from fxopt.ui.session import Question, Session
+from fxopt.ui.question import ask_about
+from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState, SiteState
-
-NAMED = 2
-"""So many of the sites of each pass that would go off too are named."""
 
 
 def pass_panel(session: Session) -> None:
@@ -22,10 +21,16 @@ def pass_panel(session: Session) -> None:
     _filter(session)
     preview_line(session)
     styles = session.styles
-    for state in session.listed_passes:
+    edits = session.edits
+    passes = [state for state in session.listed_passes if state not in edits]
+    for state in passes:
         _row(session, styles[state.name], state)
-    if not session.listed_passes:
+    if not passes:
         st.info("No pass finds a site in this model. Show them all to read why.", icon=":material/filter_alt:")
+    if edits:
+        st.markdown("**Edits by hand**")
+    for state in edits:
+        edit_row(session, styles[state.name], state)
 
 
 def _history(session: Session) -> None:
@@ -39,14 +44,14 @@ def _history(session: Session) -> None:
                 label,
                 icon=f":material/{label.lower()}:",
                 key=f"icon {label.lower()}",
-                help=f"{label} the last switch ({keys})",
+                help=f"{label} the last switch or edit ({keys})",
                 on_click=act,
                 disabled=not possible,
             )
         st.button(
             "Reverse all",
             key="reverse all",
-            help="Switch every pass off",
+            help="Switch every pass and edit off",
             on_click=session.reverse_all,
             disabled=not any(state.on for state in bench.states),
         )
@@ -100,8 +105,7 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
         st.caption(_facts(state))
         if state.error:
             _failure(session, state)
-        if session.question is not None and session.question.pass_name == state.name:
-            _ask(session, session.question)
+        ask_about(session, state.name)
         if looked_at:
             _order(session, state)
             site_list(session, state)
@@ -151,27 +155,6 @@ def _failure(session: Session, state: PassState) -> None:
     report = st.expander("Report to copy", key=f"report of {state.name}", on_change="rerun")
     if report.open:
         report.code(state.report, language=None, wrap_lines=True, height=220)
-
-
-def _ask(session: Session, question: Question) -> None:
-    """What else would go off, named before it does."""
-    sites: dict[str, list[str]] = {}
-    for name, site in question.resting:
-        sites.setdefault(name, []).append(site)
-    named = "; ".join(f"{escaped(name)} at {_some(of)}" for name, of in sites.items())
-    verb = "rests" if len(question.resting) == 1 else "rest"
-    st.warning(
-        f"{named} {verb} on this and would go off too; what still matches comes on again.", icon=":material/link:"
-    )
-    with st.container(horizontal=True, gap="xsmall"):
-        st.button("Turn off all the same", key="answer yes", type="primary", on_click=session.answer, args=(True,))
-        st.button("Keep it on", key="answer no", on_click=session.answer, args=(False,))
-
-
-def _some(sites: list[str]) -> str:
-    """Some of the sites by name, and how many more there are."""
-    more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
-    return ", ".join(map(code, sites[:NAMED])) + more
 
 
 def _order(session: Session, state: PassState) -> None:

@@ -58,7 +58,7 @@ def preview_line(session: Session) -> None:
     if pointed is not None:
         key = (session.workbench.choices, pointed.state.name, pointed.sites)
         shown = session.remember("preview", key, lambda: preview(session.workbench, pointed.state.pass_, pointed.sites))
-        number = [pass_.name for pass_ in session.workbench.passes].index(pointed.state.name)
+        number = list(session.styles).index(pointed.state.name)
         act = "would do" if shown.turns_on else "is on; turned off, it would do"
         told = f"**{escaped(pointed.title)}** {act}: {escaped(str(shown))}."
         marks = [[name, Mark(kind, number).kind, number] for name, kind in _marks_of(shown)]

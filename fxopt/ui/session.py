@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,11 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
+from fxopt.core import FxoptError
+from fxopt.edits import Edit
+from fxopt.evidence.running import run
 from fxopt.models import Inputs, ModelSource
+from fxopt.ui.switches import Switch, Switches
 from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
 from fxopt.workbench import Choice, PassState, Sites, Workbench
 
@@ -67,19 +70,6 @@ def captured(
     return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs, progress=_progress))
 
 
-@dataclass
-class Switch:
-    """A switch on the page, of a pass or of some of its sites."""
-
-    key: str
-    pass_name: str
-    sites: Sites
-    first: bool
-    """The place in which it was first drawn."""
-    place: bool
-    """The place to which the visitor has moved it, as far as that was obeyed."""
-
-
 @dataclass(frozen=True)
 class Question:
     """Whether to turn something off that other sites rest on."""
@@ -88,6 +78,18 @@ class Question:
     sites: Sites
     resting: tuple[tuple[str, str], ...]
     """What would go off too: pairs of pass name and site."""
+    removes: bool = False
+    """Whether it is an edit, to be taken off the workbench and not only turned off."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What became of the edits that were last asked for at a node."""
+
+    node: str
+    made: tuple[Edit, ...] = ()
+    refusal: FxoptError | None = None
+    """Why the next one was not made."""
 
 
 Act = TypeVar("Act", bound=Callable[..., None])
@@ -128,6 +130,8 @@ class Session:
     """The row of the list that the visitor points at, and the choices of passes when they did."""
     question: Question | None = None
     """What the visitor was asked, and has not answered yet."""
+    answer_to_edit: Answer | None = None
+    """What is said below the form of edits."""
     listed: int = 0
     """How many sites of the looked-at pass are listed, beyond the first few."""
     compared: tuple[Choice, ...] | None = None
@@ -140,14 +144,13 @@ class Session:
         """Held by whoever acts on the session or draws it."""
         self.workbench = Workbench(self.opened.pristine)
         self._kept: dict[str, tuple[Hashable, Any]] = {}
-        self._switches: dict[str, Switch] = {}
-        self._numbers = itertools.count(2)
+        self._switches = Switches()
         self.unfolded = default_unfolded(self.view_of("Original"))
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
     def resume(self, other: Session) -> None:
         """Go on where another session with the same model, at other sizes, was."""
-        self.workbench.choose(other.workbench.choices)
+        self.workbench.choose(other.workbench.choices, other.workbench.edits)
         self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
         self.shown, self.unfolded, self.only_acting = other.shown, other.unfolded, other.only_acting
 
@@ -182,20 +185,28 @@ class Session:
 
     @property
     def styles(self) -> dict[str, PassStyle]:
-        """The letter and color of each pass, by its name; they stay when the passes are put in another order."""
-        return {style.name: style for style in styles_of([pass_.name for pass_ in self.workbench.passes])}
+        """The letter and color of each pass and edit, by name; they stay whatever is moved, removed or undone."""
+        return {style.name: style for style in styles_of([pass_.name for pass_ in self.workbench.known])}
 
     @property
     def colored_states(self) -> list[PassState]:
-        """The passes in the order of their letters, whatever the order in which they run."""
+        """The passes and edits in the order of their letters, whatever the order in which they run.
+
+        An edit that was taken away is there without a site, so that the others keep their letters.
+        """
         states = {state.name: state for state in self.workbench.states}
-        return [states[name] for name in self.styles]
+        return [states.get(one.name) or PassState(one, False, (), (), 0.0) for one in self.workbench.known]
 
     @property
     def listed_passes(self) -> list[PassState]:
-        """The passes as they run; those without a site only where the visitor wants to see them."""
-        states = self.workbench.states
-        return [state for state in states if not self.only_acting or acts(state)]
+        """The passes as they run; those without a site only where the visitor wants to see them. Then the edits."""
+        states = [state for state in self.workbench.states if not isinstance(state.pass_, Edit)]
+        return [state for state in states if not self.only_acting or acts(state)] + self.edits
+
+    @property
+    def edits(self) -> list[PassState]:
+        """The edits made by hand, the oldest first."""
+        return [self.workbench.state_of(edit) for edit in self.workbench.edits]
 
     @property
     def looked_at_state(self) -> PassState | None:
@@ -204,39 +215,20 @@ class Session:
     # ---- what widgets and keys do
 
     def switch_for(self, widget: str, name: str, sites: Sites, on: bool) -> Switch:
-        """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so.
-
-        The browser sends the places of all switches with each click. One that Python had moved would be reported in
-        its old place by a click that comes before the browser has heard of it, and be taken for a wish. So no switch is
-        ever moved: where it shows something else than is so, another one takes its place.
-        """
-        switch = self._switches.get(widget)
-        if switch is None or switch.place != on or (switch.key not in st.session_state and switch.first != on):
-            key = widget if switch is None else f"{widget} ({next(self._numbers)})"
-            while key in st.session_state:
-                key = f"{widget} ({next(self._numbers)})"
-            switch = Switch(key, name, sites, first=on, place=on)
-        switch.sites = sites
-        self._switches[widget] = switch
-        return switch
+        """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so."""
+        return self._switches.place(widget, name, sites, on)
 
     def obey(self) -> None:
-        """Do what the switches were moved to since the last time. To be called before anything is drawn.
-
-        Not each in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
-        """
-        for switch in list(self._switches.values()):
-            wanted = bool(st.session_state.get(switch.key, switch.place))
-            if wanted != switch.place:
-                switch.place = wanted
-                if self._is_there(switch):
-                    self.turn(switch.pass_name, switch.sites, wanted)
+        """Do what the switches were moved to since the last time. To be called before anything is drawn."""
+        for switch in self._switches.moved():
+            if self._is_there(switch):
+                self.turn(switch.pass_name, switch.sites, switch.place)
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
-        known = {site.site for site in self.workbench.state_of(switch.pass_name).sites}
+        state = next((state for state in self.workbench.states if state.name == switch.pass_name), None)
         sites = (switch.sites,) if isinstance(switch.sites, str) else switch.sites or ()
-        return known.issuperset(sites)
+        return state is not None and {site.site for site in state.sites}.issuperset(sites)
 
     @alone
     def turn(self, name: str, sites: Sites, on: bool, sure: bool = False) -> None:
@@ -254,22 +246,51 @@ class Session:
     def answer(self, sure: bool) -> None:
         """Go through with what was asked about, or leave it."""
         question, self.question = self.question, None
-        if question is not None and sure:
+        if question is not None and sure and question.removes:
+            self.remove(question.pass_name, sure=True)
+        elif question is not None and sure:
             self.turn(question.pass_name, question.sites, on=False, sure=True)
 
     @alone
-    def undo(self) -> None:
+    def edit(self, node: str, read: Callable[[], Sequence[Edit]]) -> None:
+        """Make the edits that `read` reads from the form of a node, one after the other, until one is refused."""
         self.question = None
+        made: list[Edit] = []
+        refusal = None
+        try:
+            for edit in read():
+                made.append(self.workbench.edit(edit))
+        except FxoptError as error:
+            refusal = error
+        self.answer_to_edit = Answer(node, tuple(made), refusal)
+
+    @alone
+    def remove(self, name: str, sure: bool = False) -> None:
+        """Take an edit away; ask first, unless `sure`, where others rest on it."""
+        self.question = None
+        if not sure and (resting := self.workbench.resting_on(name)):
+            self.question = Question(name, None, resting, removes=True)
+        else:
+            self.workbench.remove(name)
+
+    @alone
+    def run_example(self) -> None:
+        """Run the graph as it is now on the example, for what its probes see."""
+        run(self.workbench.current, *self.opened.inputs)
+
+    @alone
+    def undo(self) -> None:
+        self.question = self.answer_to_edit = None
         self.workbench.undo()
 
     @alone
     def redo(self) -> None:
-        self.question = None
+        self.question = self.answer_to_edit = None
         self.workbench.redo()
 
     @alone
     def reverse_all(self) -> None:
-        self.question = None
+        self.question = self.answer_to_edit = None
         self.workbench.reverse_all()
 
     @alone

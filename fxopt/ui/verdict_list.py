@@ -6,6 +6,7 @@ import streamlit as st
 
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session
+from fxopt.ui.site_evidence import site_evidence
 from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
 from fxopt.view import PassStyle
 from fxopt.workbench import SiteState
@@ -58,6 +59,7 @@ def _verdict(session: Session, name: str, verdict: Verdict) -> None:
             f"**{done} {at}**: {escaped(site.explanation.rstrip('.'))}. Exactness: :{color}[{site.exactness.value}].",
         )
         _code(session, verdict.state.name, site)
+        site_evidence(session, verdict.state.name, site.site)
 
 
 def _code(session: Session, pass_name: str, site: SiteState) -> None:
@@ -81,4 +83,4 @@ def said(style: PassStyle, text: str) -> None:
     """A line of a pass, with its letter."""
     with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
         st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-        st.markdown(f"{style.name} {text}")
+        st.markdown(f"{escaped(style.name)} {text}")

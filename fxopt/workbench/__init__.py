@@ -5,7 +5,8 @@ and after: `preview` (what a switch would do), `copies` (one site in every copy 
 and `verdicts` (what every pass says of a node).
 """
 
+from fxopt.workbench.choosing import Sites
 from fxopt.workbench.states import Choice, MissState, PassState, SiteState
-from fxopt.workbench.workbench import Sites, Workbench
+from fxopt.workbench.workbench import Workbench
 
 __all__ = ["Choice", "MissState", "PassState", "SiteState", "Sites", "Workbench"]

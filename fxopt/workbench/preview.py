@@ -9,7 +9,8 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from fxopt.core import Entry, Ledger, Pass
-from fxopt.workbench.workbench import Sites, Workbench
+from fxopt.workbench.choosing import Sites
+from fxopt.workbench.workbench import Workbench
 
 
 @dataclass(frozen=True)

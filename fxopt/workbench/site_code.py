@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fxopt.core import Ledger, Pass
+from fxopt.core import Pass
 from fxopt.evidence import statements_of
+from fxopt.workbench.site_trial import site_trial
 from fxopt.workbench.workbench import Workbench
 
 
@@ -23,9 +24,7 @@ def site_code(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteCode:
 
     Where only weights change, the lines are those of the changed nodes, the same before and after.
     """
-    off, on = (wb.trial(wb.with_(pass_, site, on=on)) for on in (False, True))
-    before, after = statements_of(off), statements_of(on)
-    patches = [entry.patch for entry in Ledger.entries_of(on) if entry.site == site]
-    names = {name for patch in patches for name in (*patch.changed, *patch.removed, *patch.created)}
-    names |= {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    trial = site_trial(wb, pass_, site)
+    before, after = statements_of(trial.off), statements_of(trial.on)
+    names = trial.rewritten | {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     return SiteCode(*("\n".join(line for name, line in code.items() if name in names) for code in (before, after)))

@@ -12,6 +12,7 @@ from torch.fx import Node
 from fxopt.core import GraphIndex, Pass
 from fxopt.core.graph import module_of, target_name
 from fxopt.core.rewriter import ORIGIN, Origin
+from fxopt.edits import Edit
 from fxopt.workbench.states import MissState, PassState, SiteState
 from fxopt.workbench.workbench import Workbench
 
@@ -38,7 +39,7 @@ class Verdict:
 
 
 def verdicts_of(wb: Workbench, name: str) -> tuple[Verdict, ...]:
-    """What the passes say of the node of this name, in the order in which they run; one or more for each."""
+    """What the passes say of the node of this name, in the order in which they run; one or more for each but edits."""
     return tuple(verdict for i in range(len(wb.states)) for verdict in _of_pass(wb, i, name))
 
 
@@ -53,7 +54,7 @@ def _of_pass(wb: Workbench, i: int, name: str) -> Iterator[Verdict]:
         if miss.site == name:
             told = True
             yield Verdict(state, "miss", miss=miss)
-    if not told:
+    if not told and not isinstance(state.pass_, Edit):  # an edit is about one node
         yield Verdict(state, "silent", reason=_silence(wb, i, name))
 
 
@@ -71,7 +72,7 @@ def _silence(wb: Workbench, i: int, name: str) -> str:
         return f"the node is not there yet when this pass runs: {later} makes it"
     if node.op in _NO_CALL:
         return _NO_CALL[node.op]
-    if all(node is not other for other in index.sites(state.pass_.targets)):
+    if all(node is not other for other in state.pass_.candidates(index)):
         module = module_of(node)
         called = target_name(node) if module is None else type(module).__name__
         return f"it looks only at calls of {targets_of(state.pass_)}, and this is a call of {called}"

@@ -7,35 +7,31 @@ comes of running the passes that are on, in that order, over the pristine graph.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import capture
 from fxopt.core import (
-    Entry,
     Fingerprint,
     FxoptError,
     GraphIndex,
     Ledger,
-    Match,
     Pass,
     RewriteError,
-    Scan,
     shared_copy,
 )
 from fxopt.core.rewriter import ORIGIN, Origin
+from fxopt.edits import Edit
 from fxopt.passes import ALL_PASSES
-from fxopt.workbench.states import Choice, MissState, PassState, SiteState, failed, site_state, with_entries
-
-Sites: TypeAlias = str | Collection[str] | None
-"""One site by name, several, or all that a pass has."""
+from fxopt.workbench.choosing import Sites, including, names_of, without
+from fxopt.workbench.history import History
+from fxopt.workbench.running import AllBut, run_pass
+from fxopt.workbench.states import Choice, PassState
 
 
 class Workbench:
@@ -73,17 +69,15 @@ class Workbench:
         self.pristine: GraphModule = model if is_captured else capture(model, args, kwargs)  # type: ignore[assignment]
         if Ledger.entries_of(self.pristine):
             raise RewriteError("this graph module has passes in force; reverse them before putting it on a workbench")
-        self.passes = tuple(passes) if passes is not None else tuple(kind() for kind in ALL_PASSES)
-        """As they were given: `move` leaves this order, by which a pass keeps its color, as it is."""
-        self._by_signature = {pass_.signature: pass_ for pass_ in self.passes}
-        if len(self._by_signature) < len(self.passes):
+        given = tuple(passes) if passes is not None else tuple(kind() for kind in ALL_PASSES)
+        self._by_signature: dict[str, Pass[Any]] = {pass_.signature: pass_ for pass_ in given}
+        if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
         self.current: GraphModule = shared_copy(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
-        self._history: list[tuple[Choice, ...]] = [tuple(map(Choice, self._by_signature))]
-        self._now = 0
+        self._history = History(tuple(map(Choice, self._by_signature)))
         self._done: list[Choice] = []
         self._starts: list[int] = []
         self._states: list[PassState] = []
@@ -94,7 +88,23 @@ class Workbench:
     @property
     def choices(self) -> tuple[Choice, ...]:
         """What is on: one choice for each pass, in the order in which they run."""
-        return self._history[self._now]
+        return self._history.now
+
+    @property
+    def passes(self) -> tuple[Pass[Any], ...]:
+        """As they were given, and then the edits made by hand: an order that `move` leaves as it is."""
+        here = {choice.signature for choice in self.choices}
+        return tuple(pass_ for signature, pass_ in self._by_signature.items() if signature in here)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits made by hand, the oldest first, whether they are on or off."""
+        return tuple(pass_ for pass_ in self.passes if isinstance(pass_, Edit))
+
+    @property
+    def known(self) -> tuple[Pass[Any], ...]:
+        """The `passes`, and at their places the edits that an undo or redo would bring back: for lasting colors."""
+        return tuple(self._by_signature.values())
 
     @property
     def order(self) -> tuple[Pass[Any], ...]:
@@ -121,11 +131,11 @@ class Workbench:
 
     @property
     def can_undo(self) -> bool:
-        return self._now > 0
+        return self._history.can_undo
 
     @property
     def can_redo(self) -> bool:
-        return self._now + 1 < len(self._history)
+        return self._history.can_redo
 
     def story(self, name: str) -> list[str]:
         """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
@@ -148,9 +158,9 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        name, gone = self.order[self._position(pass_)].name, _names(site)
+        name, gone = self.order[self._position(pass_)].name, names_of(site)
         before = self._in_force(self.current)
-        after = set(self._in_force(self.trial(self._without(self._position(pass_), site))))
+        after = set(self._in_force(self.trial(without(self.choices, self._states, self._position(pass_), site))))
         return tuple(
             pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
         )
@@ -169,13 +179,13 @@ class Workbench:
         for choice in choices[same:]:
             if choice.on:
                 with suppress(RewriteError):
-                    self._by_signature[choice.signature].apply(index, _AllBut(choice.without))
+                    self._by_signature[choice.signature].apply(index, AllBut(choice.without))
         return gm
 
     def with_(self, pass_: Pass[Any] | str, site: Sites = None, *, on: bool) -> tuple[Choice, ...]:
         """The choices that switching a pass, or some of its sites, on or off would lead to; for `trial`."""
         i = self._position(pass_)
-        return self._including(i, site) if on else self._without(i, site)
+        return (including if on else without)(self.choices, self._states, i, site)
 
     # ---- acts
 
@@ -189,7 +199,7 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._go(self._including(self._position(pass_), site))
+        self._go(including(self.choices, self._states, self._position(pass_), site))
 
     def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
         """Switch a pass off, or some sites of it; what rests on it (see `resting_on`) follows, and comes back with it.
@@ -197,7 +207,7 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._go(self._without(self._position(pass_), site))
+        self._go(without(self.choices, self._states, self._position(pass_), site))
 
     def move(self, pass_: Pass[Any] | str, to: int) -> None:
         """Let a pass run as number `to`, counted from 0; the others keep their order among themselves.
@@ -211,15 +221,53 @@ class Workbench:
         others = [*self.choices[:i], *self.choices[i + 1 :]]
         self._go((*others[:to], self.choices[i], *others[to:]))
 
-    def choose(self, choices: tuple[Choice, ...]) -> None:
+    def choose(self, choices: tuple[Choice, ...], edits: Iterable[Edit] = ()) -> None:
         """Bring the workbench to `choices`, which may come from another one with equal passes.
+
+        Args:
+            edits: those of the other workbench, where it has some.
 
         Raises:
             FxoptError: the passes that the choices are of are not those of the workbench.
         """
-        if {choice.signature for choice in choices} != set(self._by_signature) or len(choices) != len(self.passes):
+        known = self._by_signature | {edit.signature: edit for edit in edits}
+        given = {signature for signature, pass_ in known.items() if not isinstance(pass_, Edit)}
+        signatures = {choice.signature for choice in choices}
+        if len(signatures) != len(choices) or not given <= signatures <= known.keys():
             raise FxoptError("these choices are of other passes than the workbench has; give one for each of its own")
+        self._by_signature = known
         self._go(choices)
+
+    def edit(self, edit: Edit) -> Edit:
+        """Make an edit by hand: the last pass of the order, and on. `undo` takes both back.
+
+        Returns:
+            the edit as it is on the workbench. One that is equal to another there counts as a second one.
+
+        Raises:
+            EditError: it does not hold; the message says why, and nothing is changed.
+        """
+        while edit.signature in self._by_signature:
+            edit = edit.another_turn()
+        edit.check(GraphIndex(self.current))
+        self._by_signature[edit.signature] = edit
+        self._go((*self.choices, Choice(edit.signature, on=True)))
+        if error := self._states[-1].error:
+            self._history.forget()
+            self._settle()
+            raise FxoptError(error)
+        return edit
+
+    def remove(self, edit: Edit | str) -> None:
+        """Take an edit off the workbench; what rests on it (see `resting_on`) goes off, as with `turn_off`.
+
+        Raises:
+            FxoptError: the workbench has no such edit.
+        """
+        i = self._position(edit)
+        if not isinstance(self.order[i], Edit):
+            raise FxoptError(f"{self.order[i].name} is no edit by hand; turn it off instead")
+        self._go((*self.choices[:i], *self.choices[i + 1 :]))
 
     def reverse_all(self) -> None:
         """Switch every pass off; they keep their order."""
@@ -228,13 +276,13 @@ class Workbench:
     def undo(self) -> None:
         """Take the last switch back; nothing where there is none."""
         if self.can_undo:
-            self._now -= 1
+            self._history.undo()
             self._build()
 
     def redo(self) -> None:
         """Do the last switch that was taken back again; nothing where there is none."""
         if self.can_redo:
-            self._now += 1
+            self._history.redo()
             self._build()
 
     # ----
@@ -246,51 +294,24 @@ class Workbench:
         known = ", ".join(mine.name for mine in self.passes)
         raise FxoptError(f"the workbench has no pass {pass_ if isinstance(pass_, str) else pass_.name}; it has {known}")
 
-    def _check_sites(self, i: int, sites: frozenset[str]) -> None:
-        known = [found.site for found in self._states[i].sites]
-        if unknown := sites.difference(known):
-            name = self.order[i].name
-            raise FxoptError(f"{name} has no site {min(unknown)}; it has {', '.join(known) or 'none'}")
-
-    def _including(self, i: int, site: Sites) -> tuple[Choice, ...]:
-        """The choices with a pass, or some sites of it, on."""
-        choice, sites = self.choices[i], _names(site)
-        if site is None:
-            without: frozenset[str] = frozenset()
-        elif choice.on:
-            without = choice.without - sites
-        else:
-            self._check_sites(i, sites)
-            without = frozenset(found.site for found in self._states[i].sites) - sites
-        return self._with_choice(i, replace(choice, on=True, without=without))
-
-    def _without(self, i: int, site: Sites) -> tuple[Choice, ...]:
-        """The choices with a pass, or some sites of it, off."""
-        choice, sites = self.choices[i], _names(site)
-        if site is None or not choice.on:
-            return self._with_choice(i, Choice(choice.signature))
-        self._check_sites(i, sites)
-        without = choice.without | sites
-        left = {found.site for found in self._states[i].sites} - without
-        return self._with_choice(i, replace(choice, without=without) if left else Choice(choice.signature))
-
-    def _with_choice(self, i: int, choice: Choice) -> tuple[Choice, ...]:
-        return (*self.choices[:i], choice, *self.choices[i + 1 :])
-
     def _alike(self, choices: tuple[Choice, ...]) -> int:
         """How many passes, from the first, are as they are now."""
         pairs = enumerate(zip(self._done, choices))
-        return next((i for i, (mine, other) in pairs if mine != other), len(self._done))
+        return next((i for i, (mine, other) in pairs if mine != other), min(len(self._done), len(choices)))
 
     @staticmethod
     def _in_force(gm: GraphModule) -> tuple[tuple[str, str], ...]:
         return tuple((entry.name, entry.site) for entry in Ledger.entries_of(gm))
 
     def _go(self, choices: tuple[Choice, ...]) -> None:
-        if choices != self.choices:
-            self._history[self._now + 1 :] = [choices]
-            self._now += 1
-            self._build()
+        if self._history.go(choices):
+            self._settle()
+
+    def _settle(self) -> None:
+        """Forget the edits that no step knows any longer, and build."""
+        left = self._history.signatures
+        self._by_signature = {key: pass_ for key, pass_ in self._by_signature.items() if key in left}
+        self._build()
 
     def _build(self) -> None:
         """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
@@ -305,43 +326,11 @@ class Workbench:
         for choice in choices[same:]:
             self._starts.append(len(Ledger.entries_of(self.current)))
             self._done.append(choice)
-            self._states.append(self._run(self._by_signature[choice.signature], choice, index))
+            self._states.append(run_pass(self._by_signature[choice.signature], choice, index))
         self.current.graph.lint()
         self.current.recompile()
-
-    def _run(self, pass_: Pass[Any], choice: Choice, index: GraphIndex) -> PassState:
-        start = time.perf_counter()
-        failure: Exception | None = None
-        entries: tuple[Entry, ...] = ()
-        scan: Scan[Match] = Scan()
-        sites: list[SiteState] = []
-        try:
-            scan = pass_.scan(index)
-            sites = [site_state(pass_, match) for match in scan.matches]
-            if choice.on:
-                entries = pass_.apply(index, _AllBut(choice.without))
-        except Exception as raised:  # noqa: BLE001 - a pass may be anyone's; its failure is shown, and was rolled back
-            failure = raised
-        misses = tuple(MissState.of(miss) for miss in scan.near_misses)
-        seconds = time.perf_counter() - start
-        state = PassState(pass_, choice.on, with_entries(sites, entries), misses, seconds)
-        return state if failure is None else failed(state, failure)
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:
         """The names of the inputs."""
         return tuple(str(node.target) for node in self.pristine.graph.nodes if node.op == "placeholder")
-
-
-def _names(site: Sites) -> frozenset[str]:
-    return frozenset({site} if isinstance(site, str) else site or ())
-
-
-@dataclass(frozen=True)
-class _AllBut:
-    """Every site but some."""
-
-    without: frozenset[str]
-
-    def __contains__(self, site: object) -> bool:
-        return site not in self.without

@@ -50,7 +50,7 @@ def test_a_run_that_ends_ends_its_engine(tmp_path: Path, monkeypatch: pytest.Mon
             jobs.append(self)
 
     monkeypatch.setattr(pictures, "Job", Watched)
-    monkeypatch.setattr(pictures, "_wait", ends)
+    monkeypatch.setattr(pictures, "result_of", ends)
     with pytest.raises(NewerRequest):
         pictures.packed(encoder(4), encoder(4))
     assert jobs[0].wait(20)

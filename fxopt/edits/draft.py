@@ -1,0 +1,74 @@
+"""What a graph would compute once it is edited, before anything is changed: the calls that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.fx import Node
+from torch.fx.node import map_aggregate
+
+from fxopt.core import GraphIndex
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A call as it would be made. Its arguments hold nodes, and other steps where a call would come to be."""
+
+    name: str
+    """Of the node that makes it, or would."""
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, node: Node, index: GraphIndex, args: Any = None, kwargs: Any = None) -> Step:
+        """What `node` calls, with its own arguments or with others."""
+        return cls(
+            node.name,
+            function_of(node, index),
+            node.args if args is None else args,
+            node.kwargs if kwargs is None else kwargs,
+        )
+
+    @classmethod
+    def reading(cls, node: Node, old: Node, new: Node | Step, index: GraphIndex) -> Step:
+        """The call of `node` with `new` wherever it reads `old`."""
+        args, kwargs = map_aggregate(
+            (node.args, dict(node.kwargs)), lambda value: new if value is old else value  # type: ignore[arg-type,return-value]
+        )  # fmt: skip
+        return cls.of(node, index, args, kwargs)
+
+    def run(self, value_of: Callable[[Node | Step], Any]) -> Any:
+        """Make the call, on what `value_of` gives for the nodes and steps among its arguments."""
+
+        def value(part: Any) -> Any:
+            return value_of(part) if isinstance(part, Node | Step) else part
+
+        args: Any = map_aggregate(self.args, value)
+        kwargs: Any = map_aggregate(dict(self.kwargs), value)
+        return self.function(*args, **kwargs)
+
+
+Draft = Mapping[Node, Step]
+"""The nodes that would call something else, or with other arguments, each with that call."""
+
+
+def function_of(node: Node, index: GraphIndex) -> Callable[..., Any]:
+    """What a node does with its arguments."""
+    if node.op == "call_method":
+        return method(str(node.target))
+    if node.op == "call_module":
+        module = index.module_of(node)
+        assert module is not None, f"{node.name} calls {node.target}, which is not there"
+        return module
+    if node.op == "output":
+        return lambda result: result
+    assert callable(node.target), f"{node.name} makes no call"
+    return node.target
+
+
+def method(name: str) -> Callable[..., Any]:
+    """A function that calls the method of this name of its first argument."""
+    return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)

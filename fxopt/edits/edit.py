@@ -1,0 +1,157 @@
+"""What a change by hand is: a pass that has one site at most, and is checked by what would come of it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast
+
+from torch.fx import Node
+
+from fxopt.core import Conditions, Exactness, FxoptError, GraphIndex, Match, Miss, Pass, Rewriter, Unmet, decide
+from fxopt.core.guards import autocast_condition
+from fxopt.edits.draft import Draft
+from fxopt.edits.propagation import Outcome, outcome_of
+
+
+class EditError(FxoptError, ValueError):
+    """An edit cannot be made; the graph is as it was."""
+
+    def __init__(self, edit: Edit, reason: str, remedy: str = "", actual: str = "", needed: str = "") -> None:
+        self.edit, self.reason, self.remedy, self.actual, self.needed = edit, reason, remedy, actual, needed
+        super().__init__(f"{edit.title}: {reason}" + (f" ({remedy})" if remedy else ""))
+
+
+@dataclass(frozen=True, eq=False)
+class EditSite(Match):
+    outcome: Outcome
+    """What comes of it."""
+    bitwise: bool = False
+    """Whether it is sure to leave every bit of the outputs as it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Edit(Pass[EditSite]):
+    """A change that someone makes by hand at one node.
+
+    Its arguments are plain values, so it travels as text and its signature says all of it. An edit subclasses `Edit`
+    and gives `title`, `draft` and `do`; the check of what would come of it is common to all.
+    """
+
+    node: str
+    """The name of the node that is edited."""
+    turn: int = field(default=0, kw_only=True, repr=False)
+    """Tells apart edits that are otherwise equal: a constant changed to 2, to 3, and to 2 again."""
+
+    keep_outputs: bool = field(default=False, kw_only=True, repr=False)
+    """Whether to refuse the edit where an output of the model would change in shape or dtype."""
+
+    targets = ()
+    preserves_computation = False
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The edit in words: ``set args[1] of div to 2.0``."""
+
+    @abstractmethod
+    def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
+        """The conditions of this kind of edit, one ``yield`` each; it returns the calls that would differ."""
+
+    @abstractmethod
+    def do(self, node: Node, outcome: Outcome, rewriter: Rewriter) -> None:
+        """Make the edit, by nothing but the rewriter."""
+
+    def before(self, node: Node) -> str:
+        """What there was until then, for the explanation."""
+        return ""
+
+    def is_bitwise(self, node: Node, index: GraphIndex) -> bool:
+        """Whether every bit of the outputs is sure to stay."""
+        return False
+
+    # ---- derived
+
+    @property
+    def name(self) -> str:
+        """Kind and arguments, by which the edit is found on a workbench: ``SetArgument(div, args[1], 2.0)``."""
+        given = [value for one in fields(self) if one.repr and (value := getattr(self, one.name)) != ""]
+        text = ", ".join(value if isinstance(value, str) and i < 2 else repr(value) for i, value in enumerate(given))
+        return f"{type(self).__name__}({text})" + (f" #{self.turn + 1}" if self.turn else "")
+
+    @property
+    def summary(self) -> str:
+        return f"{self.title[:1].upper()}{self.title[1:]}"
+
+    def another_turn(self) -> Edit:
+        """The same edit with another signature."""
+        return replace(self, turn=self.turn + 1)
+
+    def check(self, index: GraphIndex) -> None:
+        """Whether the edit can be made in the graph of `index`.
+
+        Raises:
+            EditError: it cannot; the message says why.
+        """
+        node = index.nodes.get(self.node)
+        if node is None:
+            raise EditError(self, f"there is no node {self.node} in the graph as it is", "choose a node that is there")
+        found = self.match(node, index)
+        if isinstance(found, Miss):
+            raise EditError(self, found.reason, found.remedy, found.actual, found.needed)
+
+    def candidates(self, index: GraphIndex) -> Iterator[Node]:
+        node = index.nodes.get(self.node)
+        if node is not None:
+            yield node
+
+    def match(self, node: Node, index: GraphIndex) -> EditSite | Miss | None:
+        return decide(node, self._conditions(node, index))
+
+    def _conditions(self, node: Node, index: GraphIndex) -> Conditions[EditSite]:
+        yield (
+            node.op in ("placeholder", "output")
+            and not self._may_edit(node)
+            and Unmet(
+                f"{node.name} is {'an input' if node.op == 'placeholder' else 'the output'} of the model, not a call",
+                "choose a node that makes a call",
+                actual=node.op,
+                needed="a call",
+            )
+        )
+        yield autocast_condition(node, index)
+        draft = yield from self.draft(node, index)
+        outcome = index.cached((Outcome, self.signature), lambda: outcome_of(index, draft))
+        yield outcome.refusal or False
+        yield (self.keep_outputs and bool(outcome.output)) and Unmet(
+            f"the output of the model would be {outcome.output}", actual=outcome.output, needed="outputs as they are"
+        )
+        return EditSite(node, outcome, self.is_bitwise(node, index))
+
+    def _may_edit(self, node: Node) -> bool:
+        """Whether an input (``placeholder``) or the output of the model can be edited like this."""
+        return False
+
+    def explain(self, match: EditSite) -> str:
+        outcome = match.outcome
+        before = self.before(match.anchor)
+        told = [f"{self.title} instead of {before}" if before else self.title]
+        others = sum(name != match.site for name in outcome.infos)
+        if match.site in outcome.infos:
+            told.append(f"{match.site} returns {outcome.infos[match.site]} from then on")
+        if others:
+            told.append(f"{f'{others} other nodes change' if others > 1 else 'another node changes'} in shape or dtype")
+        if outcome.output:
+            told.append(f"the output of the model is {outcome.output}")
+        if outcome.at:
+            told.append(f"it holds at {outcome.at} and not at larger sizes")
+        return "; ".join(told)
+
+    def exactness(self, match: EditSite) -> Exactness:
+        return Exactness.BITWISE if match.bitwise else Exactness.CHANGES
+
+    def rewrite(self, match: EditSite, rewriter: Rewriter) -> None:
+        self.do(match.anchor, match.outcome, rewriter)
+        for name, info in match.outcome.infos.items():
+            rewriter.set_info(rewriter.index.nodes[name], cast(Any, info))

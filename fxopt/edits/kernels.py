@@ -1,0 +1,80 @@
+"""What fake tensors do not tell: whether torch has code for a call on numbers of such dtypes and dimensions.
+
+It is tried on ones and zeros of the same shapes, where these are small. No weight and no input is read.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import Node
+from torch.utils._pytree import tree_map_only
+
+from fxopt.edits.draft import Step
+
+SMALL = 2**20
+"""Up to so many numbers are made to try a call."""
+
+_SIGNS = ("not implemented for", "not supported", "does not support", "unsupported", "Dimension out of range")
+"""Of an error that has nothing to do with the numbers. Torch's code for fake tensors has not every check."""
+
+
+def missing_kernel(step: Step, value_of: Callable[[Node | Step], Any]) -> str:
+    """What torch says where it has no code for `step` on such dtypes; empty where it has, or this cannot be tried."""
+    given: list[Any] = []
+
+    def stand_in(part: Node | Step) -> Any:
+        given.append(value_of(part))
+        if numel_of(given) > SMALL:
+            raise _TooLargeError
+        return tree_map_only(torch.Tensor, _ones, given[-1])
+
+    with unset_fake_temporarily():
+        try:
+            step.run(stand_in)
+        except _TooLargeError:
+            return ""
+        except Exception as error:  # noqa: BLE001 - that ones are no good indices, say, tells nothing
+            line = str(error).strip().partition("\n")[0]
+            return line if any(sign in line for sign in _SIGNS) else ""
+    return ""
+
+
+def numel_of(value: Any) -> int:
+    """How many numbers there are in a result: a tensor, or lists, tuples and dicts of them."""
+    if isinstance(value, torch.Tensor):
+        return value.numel()
+    if isinstance(value, list | tuple | dict):
+        return sum(map(numel_of, value.values() if isinstance(value, dict) else value))
+    return 0
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _ones(fake: torch.Tensor) -> torch.Tensor:
+    make = torch.ones if fake.is_floating_point() or fake.is_complex() else torch.zeros
+    return make(tuple(fake.shape), dtype=fake.dtype, device=fake.device)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Not have this thread's failures on fake tensors logged: each is an answer here, and is told."""
+    mine = threading.get_ident()
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != mine
+
+    log.addFilter(others)
+    try:
+        yield
+    finally:
+        log.removeFilter(others)

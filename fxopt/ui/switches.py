@@ -1,0 +1,60 @@
+"""The switches on the page: where each was drawn, and where the visitor has moved it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import streamlit as st
+
+from fxopt.workbench import Sites
+
+
+@dataclass
+class Switch:
+    """A switch on the page, of a pass or of some of its sites."""
+
+    key: str
+    pass_name: str
+    sites: Sites
+    first: bool
+    """The place in which it was first drawn."""
+    place: bool
+    """The place to which the visitor has moved it, as far as that was obeyed."""
+
+
+class Switches:
+    """Those of one visitor, by widget.
+
+    The browser sends the places of all switches with each click. One that Python had moved would be reported in its
+    old place by a click that comes before the browser has heard of it, and be taken for a wish. So no switch is ever
+    moved: where it shows something else than is so, another one takes its place.
+    """
+
+    def __init__(self) -> None:
+        self._by_widget: dict[str, Switch] = {}
+        self._numbers = itertools.count(2)
+
+    def place(self, widget: str, name: str, sites: Sites, on: bool) -> Switch:
+        """The switch to draw where the pass `name`, or some sites of it, is on or off."""
+        switch = self._by_widget.get(widget)
+        if switch is None or switch.place != on or (switch.key not in st.session_state and switch.first != on):
+            key = widget if switch is None else f"{widget} ({next(self._numbers)})"
+            while key in st.session_state:
+                key = f"{widget} ({next(self._numbers)})"
+            switch = Switch(key, name, sites, first=on, place=on)
+        switch.sites = sites
+        self._by_widget[widget] = switch
+        return switch
+
+    def moved(self) -> Iterator[Switch]:
+        """The switches that the visitor moved since the last time, at their new places.
+
+        Not each in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+        """
+        for switch in list(self._by_widget.values()):
+            wanted = bool(st.session_state.get(switch.key, switch.place))
+            if wanted != switch.place:
+                switch.place = wanted
+                yield switch

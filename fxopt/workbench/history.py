@@ -1,0 +1,52 @@
+"""What was on, step by step, and which step is now."""
+
+from __future__ import annotations
+
+from fxopt.workbench.states import Choice
+
+Choices = tuple[Choice, ...]
+"""What is on: one choice for each pass, in the order in which they run."""
+
+
+class History:
+    """The choices of each step. A new step ends what could be redone."""
+
+    def __init__(self, first: Choices) -> None:
+        self._steps = [first]
+        self._at = 0
+
+    @property
+    def now(self) -> Choices:
+        return self._steps[self._at]
+
+    @property
+    def can_undo(self) -> bool:
+        return self._at > 0
+
+    @property
+    def can_redo(self) -> bool:
+        return self._at + 1 < len(self._steps)
+
+    @property
+    def signatures(self) -> set[str]:
+        """Of every pass that some step knows."""
+        return {choice.signature for step in self._steps for choice in step}
+
+    def go(self, choices: Choices) -> bool:
+        """Make a step to `choices`; none, and False, where they are what is now."""
+        if choices == self.now:
+            return False
+        self._steps[self._at + 1 :] = [choices]
+        self._at += 1
+        return True
+
+    def undo(self) -> None:
+        self._at -= 1
+
+    def redo(self) -> None:
+        self._at += 1
+
+    def forget(self) -> None:
+        """Take the last step away, as if it had never been made."""
+        self._at -= 1
+        del self._steps[self._at + 1 :]

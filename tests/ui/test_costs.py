@@ -1,0 +1,127 @@
+"""Costs and the evidence of one site on the page, by Streamlit's AppTest."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from fxopt.evidence import critical_path, work_costs
+from fxopt.ui.session import Session
+
+APP = Path(__file__).parents[2] / "app.py"
+FOLD = "FuseBatchNorm2dInConv2d"
+
+
+@pytest.fixture
+def app() -> AppTest:
+    opened = AppTest.from_file(str(APP), default_timeout=120).run()
+    assert not opened.exception
+    return opened
+
+
+def session(app: AppTest) -> Session:
+    found: Session = app.session_state["session"]
+    return found
+
+
+def sent(app: AppTest) -> dict[str, Any]:
+    """What the graph component was sent."""
+    [data] = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
+    found: dict[str, Any] = data
+    return found
+
+
+def texts(app: AppTest) -> str:
+    return "\n".join(str(one.value) for one in (*app.markdown, *app.caption, *app.error))
+
+
+def choose(app: AppTest, cost: str) -> AppTest:
+    app.selectbox(key="cost").set_value(f"Cost: {cost}").run()
+    assert not app.exception
+    return app
+
+
+def test_bars_tell_the_cost_that_was_chosen(app: AppTest) -> None:
+    assert sent(app)["bars"] == {}
+    for cost, word in (("parameters", "parameter"), ("FLOPs", "FLOP"), ("bytes moved", "B")):
+        bars = sent(choose(app, cost))["bars"]
+        assert max(share for share, _ in bars.values()) == 1
+        assert all(word in told for _, told in bars.values())
+    assert sent(choose(app, "none"))["bars"] == {}
+
+
+def test_what_has_no_formula_is_named_below_the_graph(app: AppTest) -> None:
+    assert "Without a formula" in texts(choose(app, "FLOPs"))
+    assert "native\\_batch\\_norm" in texts(app)
+
+
+def test_the_critical_path_is_that_of_the_graph_that_is_shown(app: AppTest) -> None:
+    assert app.checkbox(key="critical path").disabled
+    choose(app, "FLOPs")
+    app.checkbox(key="critical path").check().run()
+    before = sent(app)["path"]
+    assert "% of the FLOPs" in before["told"]
+    app.toggle[0].set_value(True).run()
+    args, kwargs = session(app).opened.inputs
+    path = critical_path(session(app).workbench.current, work_costs(session(app).workbench.current, args, kwargs)[0])
+    assert len(sent(app)["path"]["boxes"]) == len(path.nodes) < len(before["boxes"])
+    choose(app, "none")
+    assert sent(app)["path"] is None
+
+
+def test_the_table_of_nodes_tells_costs_and_the_critical_path(app: AppTest) -> None:
+    app.session_state["evidence"] = "Nodes"
+    choose(app, "FLOPs")
+    app.checkbox(key="critical path").check().run()
+    frame = app.dataframe[0].value
+    assert {"FLOPs", "critical path"} <= set(frame.columns)
+    row = frame[frame["name"] == "stem_conv"].iloc[0]
+    assert (row["FLOPs"], row["critical path"]) == (147_456, "on it")
+
+
+def test_acts_in_the_graph_are_done_once_each_in_their_order(app: AppTest) -> None:
+    unfolded = session(app).unfolded
+    app.session_state["graph"] = {"events": [[1, "select", "stem_relu"], [2, "fold", "stem"], [3, "select", "@stem"]]}
+    app.run()
+    assert session(app).unfolded == unfolded - {"stem"}
+    assert session(app).selected == "@stem"
+    assert sent(app)["heard"] == 3
+    app.session_state["graph"] = {"events": [[3, "select", "@stem"], [4, "select", None]]}
+    app.run()
+    assert (session(app).selected, session(app).unfolded) == ("", unfolded - {"stem"})
+
+
+def evidence_of(app: AppTest, pass_name: str, site: str) -> AppTest:
+    """Open what is known of a site."""
+    session(app).select(site)
+    app.session_state[f"evidence of {pass_name} at {site}"] = True
+    return app.run()
+
+
+def test_the_error_of_one_site_is_measured_on_demand(app: AppTest) -> None:
+    evidence_of(app, FOLD, "stem_norm")
+    assert not app.exception
+    assert "What comes out of it" not in texts(app)
+    app.button(key=f"error of {FOLD} at stem_norm").click().run()
+    assert not app.exception
+    assert "`stem_norm → stem_conv`: at most" in texts(app)
+    assert "The output of the model" in texts(app)
+    assert not session(app).workbench.is_changed
+
+
+def test_the_latency_of_one_site_is_measured_beside_the_page_and_can_be_cancelled(app: AppTest) -> None:
+    evidence_of(app, FOLD, "stem_norm")
+    app.button(key=f"latency of {FOLD} at stem_norm").click().run()
+    assert not app.exception
+    [evidence] = session(app).remember("site evidence", None, dict).values()
+    evidence.latency.wait()
+    evidence_of(app, FOLD, "stem_norm")
+    assert "with the site against without it" in texts(app)
+    assert "without it against itself" in texts(app)
+    app.toggle[0].set_value(True).run()
+    evidence_of(app, FOLD, "stem_norm")
+    assert "with the site against without it" not in texts(app), "it was found at other choices"
