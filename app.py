@@ -15,10 +15,11 @@ def page() -> None:
     waiting.caption("Loading PyTorch …")
     # The first visitor after a start waits seconds for torch; the frame of the page is there at once.
     from fxopt.ui.evidence_panel import evidence_panel
-    from fxopt.ui.graph_panel import graph_panel
+    from fxopt.ui.graph_panel import graph_panel, obey_graphs
     from fxopt.ui.inspector import inspector
     from fxopt.ui.keys import keys, obey_keys
     from fxopt.ui.model_picker import model_picker
+    from fxopt.ui.nodes_tab import obey_nodes
     from fxopt.ui.pass_panel import pass_panel
 
     waiting.empty()
@@ -28,6 +29,8 @@ def page() -> None:
     with session.at_work:
         session.obey()
         obey_keys(session)
+        obey_graphs(session)
+        obey_nodes(session)
         passes, graph, inspected = st.columns([3, 6, 3])
         with graph:
             graph_panel(session)

@@ -1,5 +1,6 @@
-"""What a change of a graph is worth: parameters, numerics, latency."""
+"""What a change of a graph is worth: parameters, numerics, latency; and what each node costs."""
 
+from fxopt.evidence.costs import Costs, CriticalPath, critical_path, parameter_costs
 from fxopt.evidence.difference import Difference, difference
 from fxopt.evidence.divergence import Divergence, first_difference
 from fxopt.evidence.latency import LatencyReport, Round, measure, report_of
@@ -7,9 +8,13 @@ from fxopt.evidence.numerics import NumericsReport, compare_outputs
 from fxopt.evidence.output_report import OutputReport
 from fxopt.evidence.parameters import ParameterRow, ParameterTable, Totals, parameter_table
 from fxopt.evidence.running import EvidenceError
+from fxopt.evidence.site import SiteReport, site_report
 from fxopt.evidence.statements import lines_of, statements_of
+from fxopt.evidence.work import work_costs
 
 __all__ = [
+    "Costs",
+    "CriticalPath",
     "Difference",
     "Divergence",
     "EvidenceError",
@@ -19,13 +24,18 @@ __all__ = [
     "ParameterRow",
     "ParameterTable",
     "Round",
+    "SiteReport",
     "Totals",
     "compare_outputs",
+    "critical_path",
     "difference",
     "first_difference",
     "lines_of",
     "measure",
+    "parameter_costs",
     "parameter_table",
     "report_of",
+    "site_report",
     "statements_of",
+    "work_costs",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from fxopt.evidence.output_report import OutputReport, compared
-from fxopt.evidence.running import leaves_of, run
+from fxopt.evidence.running import in_order, leaves_of, run
 
 
 @dataclass(frozen=True)
@@ -49,38 +49,33 @@ def first_difference(
     graphs are run once more for the node that was found.
     """
     inputs = args, kwargs or {}
-    old = _values(before, inputs, _digest)
-    new = _values(after, inputs, _digest)
+    old = values_of(before, inputs, _digest)
+    new = values_of(after, inputs, _digest)
     shared = [name for name in new if name in old]
     for number, name in enumerate(shared):
         if old[name] != new[name]:
-            report = _far_apart(name, _leaves(before, inputs, name), _leaves(after, inputs, name))
+            report = _far_apart(name, *(values_of(gm, inputs, leaves_by_path, {name})[name] for gm in (before, after)))
             return Divergence(name, report, agreeing=number)
     return None
 
 
-def _values(gm: GraphModule, inputs: Any, keep: Callable[[Any], Any]) -> dict[str, Any]:
+def values_of(
+    gm: GraphModule, inputs: Any, keep: Callable[[Any], Any], names: Collection[str] | None = None
+) -> dict[str, Any]:
+    """What `keep` makes of the value of each node, or of those in `names`, as it is before a later node changes it."""
     kept: dict[str, Any] = {}
 
     def watch(node: Node, value: Any) -> None:
-        if node.op != "output":
+        if node.name in names if names is not None else node.op != "output":
             kept[node.name] = keep(value)
 
     _run_watched(gm, inputs, watch)
     return kept
 
 
-def _leaves(gm: GraphModule, inputs: Any, name: str) -> dict[str, Any]:
-    """What the node with this name returns, leaf by leaf."""
-    kept: dict[str, Any] = {}
-
-    def watch(node: Node, value: Any) -> None:
-        if node.name == name:
-            for path, leaf in leaves_of(value):
-                kept[path] = leaf.clone() if isinstance(leaf, Tensor) else leaf
-
-    _run_watched(gm, inputs, watch)
-    return kept
+def leaves_by_path(value: Any) -> dict[str, Any]:
+    """The leaves of a value by their paths, as they are now."""
+    return {path: leaf.clone() if isinstance(leaf, Tensor) else leaf for path, leaf in leaves_of(value)}
 
 
 def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None]) -> None:
@@ -92,19 +87,9 @@ def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None
             self.gm = gm
 
         def forward(self, *args: Any, **kwargs: Any) -> None:
-            _Watched(gm, watch).run(*_in_order(gm, args, kwargs))
+            _Watched(gm, watch).run(*in_order(gm, args, kwargs))
 
     run(Run(), *inputs)
-
-
-def _in_order(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The inputs in the order of the placeholders, with defaults for those that are not given."""
-    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
-    ordered = list(args)
-    for node in placeholders[len(args) :]:
-        name = str(node.target)
-        ordered.append(kwargs[name] if name in kwargs else next(iter(node.args), None))
-    return ordered
 
 
 def _digest(value: Any) -> tuple[Any, ...]:

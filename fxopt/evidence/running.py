@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from fxopt.core.errors import FxoptError
@@ -92,3 +93,13 @@ def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):
         torch.manual_seed(_SEED)
         return model(*args, **kwargs)
+
+
+def in_order(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The inputs in the order of the placeholders, with defaults for those that are not given."""
+    placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
+    ordered = list(args)
+    for node in placeholders[len(args) :]:
+        name = str(node.target)
+        ordered.append(kwargs[name] if name in kwargs else next(iter(node.args), None))
+    return ordered

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 import streamlit as st
 
@@ -46,6 +47,38 @@ _view = st.components.v2.component("fxopt_graph", js=_entry("mount"))
 
 
 View = Literal["before", "after", "both"]
+Bars: TypeAlias = Mapping[int, tuple[float, str]]
+"""Costs by box: a share of the largest, and in words."""
+Way: TypeAlias = tuple[Sequence[int], str]
+"""The boxes along a way through the graph, and what the legend says of it."""
+
+
+@dataclass
+class Heard:
+    """The number of the last act in a graph that was obeyed."""
+
+    number: int = 0
+
+
+def _heard(key: str) -> Heard:
+    heard: Heard = st.session_state.setdefault(f"heard of {key}", Heard())
+    return heard
+
+
+def obey_graph(key: str, on_select: Callable[[str | None], None], on_toggle: Callable[[str], None]) -> None:
+    """Do what the visitor did in the graph `key` since the last time. To be called before what that changes is drawn.
+
+    `on_select` is called with what was selected (None for nothing), `on_toggle` with the path of the module to fold or
+    unfold. Not in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+    """
+    heard, told = _heard(key), (st.session_state.get(key) or {}).get("events") or ()
+    for number, what, name in told:
+        if number > heard.number:
+            heard.number = number
+            if what == "fold":
+                on_toggle(name)
+            else:
+                on_select(name)
 
 
 def graph_component(
@@ -56,56 +89,43 @@ def graph_component(
     marks: ResolvedMarks | None = None,
     selected: str | None = None,
     dim: bool = False,
-    height: int = 640,
+    height: int | str = 640,
     title: str = "Graph",
     subject: str = "",
     side: View = "after",
     related: Sequence[Sequence[int]] = (),
-    bars: Mapping[int, tuple[float, str]] | None = None,
+    bars: Bars | None = None,
+    path: Way | None = None,
     link: str | None = None,
     foldable: bool = True,
-    on_select: Callable[[str | None], None] | None = None,
-    on_toggle: Callable[[str], None] | None = None,
 ) -> None:
     """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`.
 
     Without `layout_bytes`, another pane on the page brings that layout. Of a layout of two graphs, `side` says which is
     shown, or both in one picture. `related` are boxes that belong together, by number: those of one graph and what
-    stands for them in the other; pointing at one lights the rest. `bars` are costs by box: a share of 1, and in words.
+    stands for them in the other; pointing at one lights the rest. `path` is the critical one.
 
     `selected` is the name of a node, which is seen on its folded module where it is folded, or ``@path`` for such a
-    module itself; None for nothing. With `dim`, what has no mark steps back. `subject` names the model: another one
-    starts at its beginning, while a new layout of the same one keeps the visitor's place. Panes with one `link` share
-    their selection, and the place they look at where they show one layout. Without `foldable`, modules stay as they
-    are.
-
-    `on_select` and `on_toggle` are called, as Streamlit's callbacks are, before the next run of the script: with what
-    the visitor has selected (None for nothing), and with the path of the module to fold or unfold.
+    module itself; None for nothing. With `dim`, what has no mark steps back. `height` is in pixels, or a length of CSS.
+    `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
+    visitor's place. Panes with one `link` share their selection, and the place they look at where they show one layout.
+    Without `foldable`, modules stay as they are. What the visitor does is for `obey_graph`.
     """
-
-    def selected_changed() -> None:
-        event = _state(key).get("selected")
-        if on_select is not None and event:
-            on_select(event["name"])
-
-    def toggle_changed() -> None:
-        path = _state(key).get("toggle")
-        if on_toggle is not None and path:
-            on_toggle(path)
-
     data = {
         "key": key,
+        "heard": _heard(key).number,
         "layout": layout_id,
         "marks": marks.payload() if marks else {},
         "selected": selected,
         "dim": dim,
-        "height": height,
+        "height": height if isinstance(height, str) else f"{height}px",
         "title": title,
         "subject": subject,
         "link": link,
         "side": side,
         "related": [list(numbers) for numbers in related],
         "bars": {str(index): [*bar] for index, bar in (bars or {}).items()},
+        "path": {"boxes": [*path[0]], "told": path[1]} if path else None,
         "foldable": foldable,
     }
     # Without a gap of its own, what shows nothing would still move the rest down.
@@ -113,8 +133,5 @@ def graph_component(
         if layout_bytes is not None:
             _code(key=f"{key}-code")
             _layout(key=f"{key}-layout", data=layout_bytes)
-        _view(key=key, data=data, on_selected_change=selected_changed, on_toggle_change=toggle_changed)
-
-
-def _state(key: str) -> dict[str, Any]:
-    return dict(st.session_state.get(key) or {})
+        # The callback is there so that the page runs again.
+        _view(key=key, data=data, on_events_change=lambda: None)

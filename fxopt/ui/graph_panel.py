@@ -8,30 +8,44 @@ from typing import get_args
 
 import streamlit as st
 
-from fxopt.ui.graph_component import View, graph_component
+from fxopt.ui.costs import cost_controls, costs_of, drawn_costs
+from fxopt.ui.graph_component import Bars, View, Way, graph_component, obey_graph
 from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
 from fxopt.ui.pictures import PackedLayout, packed
 from fxopt.ui.session import Session, Shown, Together
 from fxopt.view import GraphView, Mark, VisibleGraph, default_unfolded, families, resolve, to_dot, visible
-from fxopt.view.costs import bars, parameters_of
 from fxopt.view.engine import engines
 
-HEIGHT = 600
+HEIGHT = "var(--graph-height)"
+"""As page.css says it, for what stands beside the graph as well."""
+
 PICTURES = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
+
+
+def obey_graphs(session: Session) -> None:
+    """Do what the visitor did in the graphs since the last time. To be called before anything is drawn."""
+    shown = session.together or session.shown
+    for key, of in (("graph", "Now" if shown == "Side by side" else shown), ("graph before", "Original")):
+        obey_graph(key, lambda name, of=of: _select(session, name or "", of), session.fold)  # type: ignore[misc]
 
 
 def graph_panel(session: Session) -> None:
     """Draw the bar above the graph, and the graph: one of the two, both side by side, or both in one picture."""
     _bar(session)
-    picture = packed(_visible(session, "Original"), _visible(session, "Now"))
-    if session.together == "Side by side":
-        for column, shown in zip(st.columns(2, gap="small"), get_args(Shown)):
-            with column:
-                _pane(session, picture, shown)
-    else:
-        _pane(session, picture, session.together or session.shown)
+    together = session.together == "Side by side"
+    panes = get_args(Shown) if together else (session.together or session.shown,)
+    # What tells of waiting has a place of its own: the graph would be built anew if something came before it.
+    with st.container(gap=None):
+        waiting, graphs = st.container(gap=None, key="graph waiting"), st.container()
+    with waiting:
+        picture = _picture(session)
+        costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
+    with graphs:
+        for place, shown in zip(st.columns(2, gap="small") if together else (graphs,), panes):
+            with place:
+                _pane(session, picture, shown, *costs[shown])
     _facts(session)
 
 
@@ -43,7 +57,17 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
     return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded))
 
 
-def _pane(session: Session, picture: PackedLayout, shown: str) -> None:
+def _picture(session: Session) -> PackedLayout:
+    before, after = _visible(session, "Original"), _visible(session, "Now")
+    return session.remember("picture", (before.digest, after.digest), lambda: packed(before, after))
+
+
+def _graph_behind(shown: str) -> Shown:
+    """The graph whose costs a picture tells."""
+    return "Original" if shown == "Original" else "Now"
+
+
+def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path: Way | None) -> None:
     linked = session.together == "Side by side"
     states = session.colored_states
     # The picture that is always there brings the layout, so that going from one to another sends none.
@@ -62,10 +86,9 @@ def _pane(session: Session, picture: PackedLayout, shown: str) -> None:
             [(*site.changed, *site.created, *site.removed) for state in states for site in state.sites if site.on],
             picture.graph,
         ),
-        bars=_bars(session, picture, shown),
+        bars=bars,
+        path=path,
         link="graph" if linked else None,
-        on_select=lambda name: _select(session, name or "", shown),
-        on_toggle=session.fold,
     )
 
 
@@ -77,15 +100,6 @@ def _marks(session: Session, shown: str) -> Mapping[str, Sequence[Mark]]:
         for name, marks in marks_of(session.colored_states, session.looked_at, original=original).items():
             found.setdefault(name, {}).update(dict.fromkeys(marks))
     return {name: tuple(marks) for name, marks in found.items()}
-
-
-def _bars(session: Session, picture: PackedLayout, shown: str) -> Mapping[int, tuple[float, str]]:
-    if not st.session_state.get("cost bars"):
-        return {}
-    graph: Shown = "Original" if shown == "Original" else "Now"
-    key = session.workbench.choices if graph == "Now" else None
-    costs = session.remember(f"parameters of {graph}", key, lambda: parameters_of(session.graph_of(graph)))
-    return bars(costs, picture.graph)
 
 
 def _select(session: Session, name: str, shown: str) -> None:
@@ -114,21 +128,27 @@ def _bar(session: Session) -> None:
             args=(session,),
         )
         st.space("stretch")
-        for label, unfolded, told in (
-            ("Fold", frozenset[str](), "Fold every module into one box"),
-            ("Blocks", default_unfolded(view), "Open as many modules as fit a first look"),
-            ("Unfold", every, "Open every module"),
-        ):
-            st.button(
-                label,
-                key=f"fold: {label}",
-                help=told,
-                disabled=unfolded == session.unfolded,
-                on_click=_unfold,
-                args=(session, unfolded),
-            )
-        with st.popover("Save", key="save", help="The graph as a file"):
-            _downloads(session, session.view_of(session.shown))
+        with st.container(horizontal=True, width="content", gap="small"):
+            _folding(session, view, every)
+
+
+def _folding(session: Session, view: GraphView, every: frozenset[str]) -> None:
+    blocks = session.remember("blocks", None, lambda: default_unfolded(view))
+    for label, unfolded, told in (
+        ("Fold", frozenset[str](), "Fold every module into one box"),
+        ("Blocks", blocks, "Open as many modules as fit a first look"),
+        ("Unfold", every, "Open every module"),
+    ):
+        st.button(
+            label,
+            key=f"fold: {label}",
+            help=told,
+            disabled=unfolded == session.unfolded,
+            on_click=_unfold,
+            args=(session, unfolded),
+        )
+    with st.popover("Save", key="save", help="The graph as a file"):
+        _downloads(session, session.view_of(session.shown))
 
 
 def _show(session: Session) -> None:
@@ -165,7 +185,7 @@ def _svg(dot: str) -> bytes:
 
 
 def _facts(session: Session) -> None:
-    """How the graph came to be, in a line, and whether boxes tell what they cost."""
+    """How the graph came to be, in a line, and which costs its boxes tell."""
     opened = session.opened
     report = opened.report
     rungs = {
@@ -177,13 +197,11 @@ def _facts(session: Session) -> None:
     }
     free = f", free: {', '.join(report.free)}" if report.free else ""
     replayed = ", replayed against the model" if report.verified else ", not replayed"
-    with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph facts"):
-        st.checkbox(
-            "Cost bars",
-            key="cost bars",
-            help="A bar in each box: its parameters, against the box that has the most",
-        )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph facts"):
+        cost_controls()
+        costs = costs_of(session, session.shown)
+        note = f"  \n{escaped(costs.note[0].upper() + costs.note[1:])}." if costs is not None and costs.note else ""
         st.caption(
             f"{escaped(opened.source.title)} at {opened.sizes} · {rungs.get(report.rung, report.rung)} "
-            f"in {report.seconds:.1f} s{escaped(free)}{replayed}"
+            f"in {report.seconds:.1f} s{escaped(free)}{replayed}{note}"
         )

@@ -27,7 +27,7 @@ class Measurement:
 def latency_tab(session: Session) -> None:
     measurement: Measurement | None = session.measurement
     if measurement is not None and measurement.job.running:
-        st.fragment(_running, run_every=POLL_SECONDS)(session)
+        watch(measurement.job, "measuring")
         return
     bench = session.workbench
     st.markdown(
@@ -58,13 +58,16 @@ def start(session: Session) -> None:
     session.measurement = Measurement(bench.choices, Job(work))
 
 
-def _running(session: Session) -> None:
-    """The progress, drawn anew every half second; the whole page, once the measurement is done."""
-    measurement: Measurement | None = session.measurement
-    if measurement is None or not measurement.job.running:
+def watch(job: Job[LatencyReport], what: str) -> None:
+    """Draw how far a measurement is, and a button to cancel it; the whole page anew, once it is done."""
+    st.fragment(_running, run_every=POLL_SECONDS)(job, what)
+
+
+def _running(job: Job[LatencyReport], what: str) -> None:
+    if not job.running:
         st.rerun()
-    st.progress(measurement.job.share, text=f"Measuring … {measurement.job.share:.0%}")
-    st.button("Cancel", key="cancel measuring", on_click=measurement.job.cancel)
+    st.progress(job.share, text=f"Measuring … {job.share:.0%}")
+    st.button("Cancel", key=f"cancel {what}", on_click=job.cancel)
 
 
 def _show(session: Session, measurement: Measurement) -> None:

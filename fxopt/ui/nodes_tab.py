@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 import streamlit as st
 
+from fxopt.ui.costs import WORDS, costs_of, path_of
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.session import Session
 from fxopt.view import GraphView, NodeView
 
 COLUMNS = ("name", "op", "target", "module", "shape", "dtype")
+
+
+@dataclass
+class Table:
+    """The table as it was last drawn: its key, the nodes in it, and the rows that are chosen as far as was obeyed."""
+
+    key: str
+    names: Sequence[str]
+    rows: list[int]
+
+
+def obey_nodes(session: Session) -> None:
+    """Select the node whose row the visitor has chosen since the last time. To be called before anything is drawn."""
+    table: Table | None = st.session_state.get("nodes table")
+    if table is None:
+        return
+    rows = list((st.session_state.get(table.key) or {}).get("selection", {}).get("rows", table.rows))
+    if rows != table.rows:
+        table.rows = rows
+        session.select(table.names[rows[0]] if rows else "")
 
 
 def nodes_tab(session: Session) -> None:
@@ -53,20 +75,30 @@ def _tester(asked: str) -> tuple[Callable[[str], bool], str]:
 def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
     names = [node.name for node in nodes]
     # A table takes its selection at its first drawing only: another one from elsewhere needs another table.
-    key = f"nodes {view.digest} {st.session_state['asked nodes']} {session.selected}"
+    frame = _frame(session, nodes)
+    key = f"nodes {view.digest} {st.session_state['asked nodes']} {session.selected} {list(frame)[len(COLUMNS) :]}"
     chosen = [names.index(session.selected)] if session.selected in names else []
-
-    def select() -> None:
-        rows = st.session_state[key]["selection"]["rows"]
-        session.select(names[rows[0]] if rows else "")
-
+    st.session_state["nodes table"] = Table(key, names, chosen)
     st.dataframe(
-        pd.DataFrame([[getattr(node, column) for column in COLUMNS] for node in nodes], columns=list(COLUMNS)),
+        frame,
         key=key,
         hide_index=True,
         height=420,
-        on_select=select,
+        on_select="rerun",
         selection_mode="single-row",
         selection_default={"selection": {"rows": chosen}},
+        column_config={word: st.column_config.NumberColumn(format="localized") for word in WORDS.values()},
         alt=f"Nodes of {session.opened.source.title}",
     )
+
+
+def _frame(session: Session, nodes: list[NodeView]) -> pd.DataFrame:
+    """What is told of each node; its cost, and whether it lies on the critical path, where the visitor asked for it."""
+    frame = pd.DataFrame([[getattr(node, column) for column in COLUMNS] for node in nodes], columns=list(COLUMNS))
+    costs, path = costs_of(session, session.shown), path_of(session, session.shown)
+    if costs is not None:
+        frame[WORDS[costs.unit]] = [costs.of(node.name) for node in nodes]
+    if path is not None:
+        on_it = frozenset(path.nodes)
+        frame["critical path"] = ["on it" if node.name in on_it else "" for node in nodes]
+    return frame

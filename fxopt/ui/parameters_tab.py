@@ -21,7 +21,8 @@ def parameters_tab(session: Session) -> None:
     rows = table.rows if every else table.changed_rows
     if rows:
         st.dataframe(
-            _frame(rows).style.apply(_amber, axis=1).format(thousands=","),
+            # Of one name each time: the browser keeps what it was sent before, where it is the same to the byte.
+            _frame(rows).style.set_uuid("parameters").apply(_amber, axis=1).format(thousands=","),
             key="parameter table",
             hide_index=True,
             column_config={

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import streamlit as st
 
 from fxopt.ui.job import Job, Progress
+from fxopt.ui.waiting import result_of
 from fxopt.view import Layout, VisibleGraph, layout, layout_both, pack
 
 LAYOUTS = 48
 """How many layouts are kept in memory, for all visitors together; one takes some kilobytes, or with thousands of boxes
 a few megabytes."""
-
-QUIET_SECONDS, POLL_SECONDS = 0.3, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +47,7 @@ def packed(before: VisibleGraph, after: VisibleGraph) -> PackedLayout:
 
     job = Job(work)
     try:
-        if not job.wait(QUIET_SECONDS):
-            _wait(job, len(before.items))
+        return result_of(job, f"Laying out {len(before.items):,} boxes")
     finally:
         # Where the visitor has asked for something else meanwhile, this run ends here, and its engine with it.
         job.cancel()
-    if job.failure is not None:
-        raise job.failure
-    assert job.result is not None
-    return job.result
-
-
-def _wait(job: Job[PackedLayout], boxes: int) -> None:
-    line, begun = st.empty(), time.monotonic() - QUIET_SECONDS
-    while not job.wait(POLL_SECONDS):
-        line.caption(f":material/hourglass_top: Laying out {boxes:,} boxes … {time.monotonic() - begun:.0f} s")
-    line.empty()

@@ -40,7 +40,7 @@ keep(await unpack(Uint8Array.from(atob(layout), (letter) => letter.charCodeAt(0)
 data.layout = [...fxopt.layouts.keys()][0];
 const nothing = () => {};
 const parentElement = document.getElementById("graph");
-fxopt.show({ data, parentElement, setStateValue: nothing, setTriggerValue: nothing });
+fxopt.show({ data, parentElement, setStateValue: nothing });
 </script>
 </body>
 </html>

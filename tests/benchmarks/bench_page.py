@@ -1,34 +1,38 @@
-"""How quick the page is: `python tests/benchmarks/bench_page.py`. Run by hand; needs /usr/bin/chromium.
+"""How quick the page is: `python -m tests.benchmarks.bench_page`. Run by hand; needs /usr/bin/chromium.
 
-Starts the app and drives a real Chromium. Prints medians, each beside a floor of the same machine and moment: the
-same act on a page with nothing but a `st.toggle`.
+Starts the app and drives a real Chromium. Prints one table: medians with intervals, each beside its target, and those
+of the page beside a floor of the same machine and moment, the same act on a page with nothing but a `st.toggle`.
 """
 
 from __future__ import annotations
 
 import argparse
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
+
+from tests.benchmarks.bench_pan import layouts_and_frames
+from tests.benchmarks.figures import Figure, told
 
 ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
 BARE = 'import streamlit as st\nst.write("it is on" if st.toggle("bare", key="bare") else "it is off")\n'
 READY = "globalThis.__fxopt?.views?.length && __fxopt.views[0].ready"
+BERT = f"{READY} && __fxopt.views[0].scene.find('@encoder.layer.0') >= 0"
 
-# From the press of the button to the second frame after the condition holds: by then it has been painted.
-WATCH = """(condition) => {
+# From the visitor's act to the second frame after the condition holds: by then it has been painted.
+WATCH = """([event, condition]) => {
     const holds = new Function(`return ${condition}`);
     globalThis.took = null;
-    addEventListener('pointerup', () => {
+    addEventListener(event, () => {
         const start = performance.now();
         const look = () => {
             if (!holds()) return requestAnimationFrame(look);
@@ -70,69 +74,172 @@ def first_paint(browser: Browser, url: str, condition: str) -> float:
     return seconds * 1000
 
 
-def toggle(page: Page, label: str, on: str, off: str, repeats: int) -> list[float]:
-    """Milliseconds from a click on a switch to the painted effect, alternating on and off."""
-    found = []
-    for number in range(repeats):
-        page.evaluate(WATCH, off if number % 2 else on)
-        page.locator("label", has_text=label).first.click()
-        page.wait_for_function("globalThis.took !== null", timeout=60_000)
-        found.append(page.evaluate("globalThis.took"))
-        page.wait_for_timeout(400)  # the run behind the picture ends before the next click
-    return found
+def took(page: Page, act: Callable[[], None], condition: str, event: str = "pointerup") -> float:
+    """Milliseconds from an act to its painted effect."""
+    page.evaluate(WATCH, [event, condition])
+    act()
+    page.wait_for_function("globalThis.took !== null", timeout=60_000)
+    milliseconds: float = page.evaluate("globalThis.took")
+    page.wait_for_timeout(600)  # the run behind the picture ends before the next act
+    return milliseconds
 
 
-def told(what: str, milliseconds: list[float]) -> None:
-    low, high = min(milliseconds), max(milliseconds)
-    print(f"{what:52} median {statistics.median(milliseconds):7.0f} ms   [{low:.0f}, {high:.0f}]", flush=True)
+def toggles(page: Page, label: str, on: str, off: str, repeats: int) -> list[float]:
+    click = page.locator("label", has_text=label).first.click
+    return [took(page, click, off if number % 2 else on) for number in range(repeats)]
 
 
 def opened(browser: Browser, url: str, condition: str) -> Page:
-    page = browser.new_context(viewport={"width": 1280, "height": 720}).new_page()
+    page = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce").new_page()
     page.goto(url)
     page.wait_for_function(condition, timeout=120_000)
     return page
 
 
-def bench_bare(browser: Browser, script: Path, repeats: int) -> None:
+def bare(browser: Browser, url: str, repeats: int) -> tuple[list[float], list[float]]:
+    """First paints and toggles of a page with nothing else."""
     says = "document.querySelector('label') && document.body.textContent.includes('it is {}')".format
-    with served(script) as url:
-        first_paint(browser, url, says("off"))
-        told("a bare st.toggle: first paint", [first_paint(browser, url, says("off")) for _ in range(repeats)])
-        page = opened(browser, url, says("off"))
-        told("a bare st.toggle: click to repaint", toggle(page, "bare", says("on"), says("off"), 2 * repeats))
+    first_paint(browser, url, says("off"))
+    paints = [first_paint(browser, url, says("off")) for _ in range(repeats)]
+    page = opened(browser, url, says("off"))
+    found = toggles(page, "bare", says("on"), says("off"), 2 * repeats)
+    page.context.close()
+    return paints, found
 
 
-def bench_page(browser: Browser, repeats: int) -> None:
-    applied = "[...__fxopt.views[0].marks.values()].flat().some((mark) => mark[0] === 'applied')"
-    switched = applied, f"!{applied}", 2 * repeats
-    with served(ROOT / "app.py") as url:
-        told("the page: first paint, cold (torch is loaded)", [first_paint(browser, url, READY)])
-        told("the page: first paint, warm", [first_paint(browser, url, READY) for _ in range(repeats)])
+def pick_bert(page: Page) -> float:
+    start = time.perf_counter()
+    page.get_by_role("combobox", name="Model").click()
+    page.get_by_role("option", name="BERT-base", exact=True).click()
+    page.wait_for_function(BERT, timeout=300_000)
+    milliseconds = (time.perf_counter() - start) * 1000
+    page.wait_for_timeout(1500)
+    return milliseconds
+
+
+def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
+    """BERT-base, folded: what the page does, and what it sends."""
+    sent: list[bytes] = []
+
+    def connected(socket: WebSocket) -> None:
+        socket.on("framereceived", lambda frame: sent.append(frame if isinstance(frame, bytes) else frame.encode()))
+
+    def weighed() -> tuple[float, float]:
+        """Kilobytes received since the last time: of the graph, and of the whole page."""
+        of_graph = [frame for frame in sent if b"fxopt_graph" in frame or b"fxopt_layout" in frame]
+        found = sum(map(len, of_graph)) / 1000, sum(map(len, sent)) / 1000
+        sent.clear()
+        return found
+
+    page = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce").new_page()
+    page.on("websocket", connected)
+    page.goto(url)
+    page.wait_for_function(READY, timeout=120_000)
+    page.wait_for_timeout(1000)
+    weighed()
+    pick_bert(page)
+    first = weighed()
+
+    seen = "document.querySelector('.st-key-inspected')?.textContent.includes('encoder.layer.{}')".format
+    center = "(({x, y, width, height}) => [x + width / 2, y + height / 2])"
+
+    def click(what: str) -> None:
+        page.mouse.click(*page.evaluate(f"{center}(__fxopt.views[0].{what})"))
+
+    clicks = [
+        took(page, lambda at=number % 2: click(f"nodeRect('@encoder.layer.{at}')"), seen(number % 2))  # type: ignore[misc]
+        for number in range(2 * repeats)
+    ]
+    applied = "[...__fxopt.views[0].marks.values()].flat().filter((mark) => mark[0] === 'applied').length"
+    ready = "__fxopt.views[0].ready"
+    cached = toggles(page, "MergeLinears", f"{applied} > 0 && {ready}", f"{applied} === 0 && {ready}", 2 * repeats + 2)
+
+    # Each site that is switched on alone gives another picture: one that was never laid out.
+    page.evaluate("document.activeElement?.blur()")
+    new, weights = [], []
+    for number in range(1, max(repeats, 7) + 1):
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(700)
+        layout = page.evaluate("__fxopt.views[0].layoutId")
+        weighed()
+        condition = f"{applied} === {number} && {ready} && __fxopt.views[0].layoutId !== '{layout}'"
+        new.append(
+            took(page, lambda: page.keyboard.press("Enter"), condition, "keyup")
+        )  # the page keeps keydown to itself
+
+    unfolds = []
+    for number in range(max(repeats, 7)):
+        page.evaluate(f"(view => view.reveal(view.scene.find('@encoder.layer.{number}')))(__fxopt.views[0])")
+        page.wait_for_timeout(300)
+        is_open = f"{ready} && !__fxopt.views[0].scene.index.has('@encoder.layer.{number}')"
+        unfold = lambda at=number: click(f"controlRect('encoder.layer.{at}')")  # noqa: E731
+        unfolds.append(took(page, unfold, is_open))
+        click(f"controlRect('encoder.layer.{number}')")
+        page.wait_for_function(f"{ready} && __fxopt.views[0].scene.index.has('@encoder.layer.{number}')")
+        page.wait_for_timeout(500)
+    page.context.close()
+    return [
+        Figure("BERT-base folded: click to inspector", clicks, most=80),
+        Figure("BERT-base folded: toggle, cached structure", cached[2:], most=80),
+        Figure("BERT-base folded: toggle of one site, new layout", new, most=400),
+        Figure("BERT-base: unfold a layer, new layout", unfolds, most=500),
+        Figure("BERT-base opened: sent for the graph", [first[0]], "kB", most=60),
+        Figure("BERT-base opened: sent in all", [first[1]], "kB"),
+        Figure("BERT-base folded, a toggle: sent for the graph", [weight[0] for weight in weights], "kB", most=10),
+        Figure("BERT-base folded, a toggle: sent in all", [weight[1] for weight in weights], "kB"),
+    ]
+
+
+def bench(browser: Browser, folder: Path, repeats: int) -> list[Figure]:
+    script = folder / "bare.py"
+    script.write_text(BARE)
+    with served(script) as nothing, served(ROOT / "app.py") as url:
+        cold = first_paint(browser, url, READY)
         page = opened(browser, url, READY)
-        told("digits: switch a pass, click to repaint", toggle(page, "FuseBatchNorm2dInConv2d", *switched))
-        start = time.perf_counter()
-        page.get_by_role("combobox", name="Model").click()
-        page.get_by_role("option", name="BERT-base", exact=True).click()
-        page.wait_for_function(f"{READY} && __fxopt.views[0].scene.find('@encoder.layer.0') >= 0", timeout=300_000)
-        told("BERT-base: picked to painted, transformers loaded", [(time.perf_counter() - start) * 1000])
-        page.wait_for_timeout(2000)
-        told("BERT-base folded: switch a pass, click to repaint", toggle(page, "MergeLinears", *switched))
+        pick_bert(page)  # so that transformers is loaded, and BERT captured
+        page.context.close()
+        paints, floors = bare(browser, nothing, repeats)
+        warm = [first_paint(browser, url, READY) for _ in range(repeats)]
+        picks = []
+        for _ in range(repeats):
+            page = opened(browser, url, READY)
+            picks.append(pick_bert(page))
+            page.context.close()
+        of_bert = bench_bert(browser, url, repeats)
+        later_paints, later_floors = bare(browser, nothing, repeats)  # the machine may have become slower meanwhile
+    paint = Figure("a bare st.toggle: first paint", paints + later_paints)
+    floor = Figure("a bare st.toggle: click to repaint", floors + later_floors)
+
+    def above(figure: Figure, of: Figure) -> Figure:
+        return replace(figure, floor=of.middle, most=of.middle + (figure.most or 0))
+
+    return [
+        paint,
+        floor,
+        Figure("the page: first paint, cold (torch is loaded)", [cold]),
+        above(Figure("the page: first paint, warm", warm, most=600), paint),
+        above(Figure("BERT-base folded: picked to painted, warm", picks, most=600), paint),
+        *(above(one, floor) for one in of_bert[:3]),
+        *of_bert[3:],
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--part", choices=("page", "layout"), help="one half of the table alone")
+    arguments = parser.parse_args()
+    figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        bare = Path(folder) / "bare.py"
-        bare.write_text(BARE)
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
-        bench_bare(browser, bare, repeats)
-        bench_page(browser, repeats)
+        if arguments.part != "layout":
+            figures += bench(browser, Path(folder), arguments.repeats)
+        if arguments.part != "page":
+            figures += layouts_and_frames(browser, Path(folder), arguments.repeats)
         browser.close()
+    print(told(figures))
 
 
 if __name__ == "__main__":

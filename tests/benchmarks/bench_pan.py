@@ -1,8 +1,9 @@
-"""How smoothly a large graph pans and zooms: `python tests/benchmarks/bench_pan.py`. By hand; needs /usr/bin/chromium.
+"""How smoothly a large graph pans and zooms: `python -m tests.benchmarks.bench_pan`. By hand; needs /usr/bin/chromium.
 
 Draws the stand-alone page, so no server has a part in it, in a headless Chromium without a GPU. A step is a move of the
 pointer or a turn of the wheel, each followed by the frame that it asks for; frames a second are those steps over the
-time they took, so nothing is counted that was not drawn. Also prints what layouts cost, and weigh.
+time they took, so nothing is counted that was not drawn. Also prints what layouts cost, and weigh. `bench_page` has the
+part of it that there are targets for in its table.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from fxopt.ui.standalone import standalone_html
 from fxopt.view import GraphView, Layout, layout, pack, visible
 from fxopt.view.parts import with_parts
+from tests.benchmarks.figures import Figure
 from tests.view import graphs
 
 CHROMIUM = "/usr/bin/chromium"
-READY = "globalThis.__fxopt?.views?.length && __fxopt.views[0].ready"
 
 STEP = """async ([kind, zoom, steps]) => {
     const pane = __fxopt.views[0];
@@ -77,17 +78,47 @@ def made(name: str, view: GraphView) -> Layout:
     return picture
 
 
-def frames(browser: Browser, folder: Path, name: str, picture: Layout, steps: int) -> None:
+def drawn(browser: Browser, folder: Path, name: str, picture: Layout) -> Page:
+    """The stand-alone page of a picture."""
     file = folder / "graph.html"
     file.write_text(standalone_html(picture, title=name), encoding="utf-8")
     page = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce").new_page()
     page.goto(file.as_uri())
-    page.wait_for_function(READY, timeout=120_000)
+    page.locator(".fx-caption").wait_for(timeout=120_000)
+    page.wait_for_timeout(1500)
+    return page
+
+
+def frames(browser: Browser, folder: Path, name: str, picture: Layout, steps: int) -> None:
+    page = drawn(browser, folder, name, picture)
     for kind in ("pan", "zoom"):
         for zoom, told in ((0, "all in view"), (0.15, "far"), (0.3, "middle"), (1, "near")):
             rate = page.evaluate(STEP, [kind, zoom, steps])
             print(f"{name:28} {kind:5} {told:12} {rate:6.1f} frames a second", flush=True)
     page.context.close()
+
+
+def layouts_and_frames(browser: Browser, folder: Path, repeats: int, steps: int = 30) -> list[Figure]:
+    """What there are targets for: layouts made anew, in seconds, and the frames a second that 8,000 boxes allow."""
+    found = []
+    for count, layers, most in ((465, 18, 0.25), (3500, 130, 1.5), (8000, 300, 5.0)):
+        view = graphs.encoder(layers)
+        shown = visible(view, view.module_classes)
+        seconds = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            picture = layout(shown)
+            seconds.append(time.perf_counter() - start)
+        name = f"layout anew, {len(shown.items):,} boxes (for {count:,}), {picture.engine}"
+        found.append(Figure(name, seconds, "s", most=most))
+    page = drawn(browser, folder, "8,000", picture)
+    for kind in ("pan", "zoom"):
+        for zoom, told in ((0, "all in view"), (0.15, "far"), (0.3, "middle"), (1, "near")):
+            rates = [page.evaluate(STEP, [kind, zoom, steps]) for _ in range(repeats)]
+            name = f"{kind} at {len(picture.boxes):,} boxes, {told}"
+            found.append(Figure(name, rates, "frames/s", least=30))
+    page.context.close()
+    return found
 
 
 def main() -> None:

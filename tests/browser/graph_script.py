@@ -6,7 +6,7 @@ import sys
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component
+from fxopt.ui.graph_component import graph_component, obey_graph
 from fxopt.view import GraphView, Layout, Mark, default_unfolded, layout, pack, resolve, visible
 from tests.view import graphs
 
@@ -68,6 +68,7 @@ def toggle(path: str) -> None:
     state.heard.append(f"toggle {path}")
 
 
+obey_graph("graph", select, toggle)
 columns = st.columns(5)
 marked = columns[0].toggle("Marks", key="marked")
 dim = columns[1].toggle("Dim", key="dimmed")
@@ -87,8 +88,6 @@ if not hidden:
         height=680,
         title=name,
         subject=name,
-        on_select=select,
-        on_toggle=toggle,
     )
 st.text(f"runs {state.runs}")
 st.text(f"selected {state.selected}")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component
+from fxopt.ui.graph_component import graph_component, obey_graph
 from fxopt.view import GraphView, layout, pack, visible
 from tests.view import graphs
 
 st.set_page_config(layout="wide")
 view = GraphView.of(graphs.tower())
 st.session_state.setdefault("selected", None)
+for pane_key in ("before", "after"):
+    obey_graph(pane_key, lambda name: st.session_state.update(selected=name), lambda path: None)
 for column, key, unfolded in zip(st.columns(2), ("before", "after"), (set(view.module_classes), set[str]())):
     with column:
         picture = layout(visible(view, unfolded))
@@ -22,6 +24,5 @@ for column, key, unfolded in zip(st.columns(2), ("before", "after"), (set(view.m
             title=key,
             subject="tower",
             link="both",
-            on_select=lambda name: st.session_state.update(selected=name),
         )
 st.text(f"selected {st.session_state.selected}")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component
+from fxopt.ui.graph_component import graph_component, obey_graph
 from fxopt.view import GraphView, Mark, NodeView, families, layout, layout_both, pack, resolve, visible
 from tests.view import graphs
 
@@ -45,6 +45,12 @@ state.setdefault("unfolded", frozenset(before.module_classes))
 state.setdefault("selected", None)
 state.runs = state.get("runs", 0) + 1
 
+for pane_key in ("left", "graph"):
+    obey_graph(
+        pane_key,
+        lambda name: state.update(selected=name),
+        lambda path: state.update(unfolded=state.unfolded ^ {path}),
+    )
 arrangement = st.segmented_control("View", ["before", "after", "both", "side by side"], default="before", required=True)
 changed = st.toggle("Changed", value=True)
 base = layout(visible(before, state.unfolded))
@@ -68,8 +74,6 @@ def pane(key: str, side: str, link: str | None = None) -> None:
         selected=state.selected,
         title=key,
         subject="tower",
-        on_select=lambda name: state.update(selected=name),
-        on_toggle=lambda path: state.update(unfolded=state.unfolded ^ {path}),
     )
 
 

@@ -342,6 +342,8 @@ def test_a_graph_of_3500_nodes_answers_a_click(open_graph: Open) -> None:
     assert graph.page.evaluate("__fxopt.views[0].root.querySelectorAll('*').length") < 100
     graph.page.keyboard.press("Space")
     graph.settle()
+    assert graph.get("isInView(0)")
+    assert graph.get("isInView(__fxopt.views[0].scene.find('output'))")
 
 
 def test_a_reader_of_the_screen_hears_what_is_selected(open_graph: Open) -> None:

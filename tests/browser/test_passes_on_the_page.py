@@ -140,8 +140,34 @@ def test_fifty_quick_switches_end_as_the_last_one_says(visit: Open) -> None:
     expect(visitor.is_on(FOLD)).not_to_be_checked()
 
 
+def test_no_click_in_the_graph_is_lost_to_a_quick_switch_after_it(visit: Open) -> None:
+    visitor = visit()
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    for number in range(6):
+        name = ("stem_relu", "stem_conv")[number % 2]
+        visitor.click_node(name)
+        visitor.switch(FOLD)
+        visitor.sees_badge("4 sites on" if number % 2 else "restored, bit for bit")
+        expect(visitor.page.locator(".st-key-inspected code").first).to_have_text(name)
+
+
+def test_no_module_opened_in_the_graph_is_lost_to_a_quick_switch_after_it(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.get_by_role("button", name="Fold", exact=True).click()
+    visitor.wait("view.scene.find('@stem') >= 0 && view.scene.groups.size > 0")
+    for number in range(3):
+        visitor.page.evaluate("__fxopt.views[0].toggle('stem')")
+        visitor.switch(FOLD)
+        visitor.sees_badge("restored, bit for bit" if number % 2 else "4 sites on")
+        visitor.wait(
+            f"view.scene.groups.size > 0 && (view.scene.index.has('@stem')) === {str(number % 2 == 1).lower()}"
+        )
+
+
 def test_search_steps_through_what_it_finds(visit: Open) -> None:
     visitor = visit()
+    visitor.page.wait_for_function("!document.querySelector('[data-stale=true]')")  # and so the keys are listened to
     press(visitor, "/")
     visitor.page.keyboard.type("norm$|^relu")
     visitor.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
@@ -227,6 +253,7 @@ def test_large_type_fits_the_window(visit: Open, size: tuple[int, int]) -> None:
     visitor.page.get_by_role("button", name="Large type").click()
     visitor.page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
     assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visitor.wait("view.theme.scale > 1.2 && view.camera.zoom > 1.2")
 
 
 def test_another_batch_keeps_the_passes_on(visit: Open) -> None:

@@ -92,10 +92,39 @@ def test_going_from_picture_to_picture_sends_no_layout_and_no_code(page: Page, s
     assert max(sizes[known:]) < 15_000
 
 
+def choose_cost(visitor: Visitor, cost: str) -> None:
+    visitor.page.wait_for_function("!document.querySelector('[data-stale=true]')")  # a new run closes the list
+    visitor.page.get_by_role("combobox", name="Cost").click()
+    visitor.page.get_by_role("option", name=f"Cost: {cost}", exact=True).click()
+
+
 def test_bars_tell_what_boxes_cost_in_words_as_well(visitor: Visitor) -> None:
-    visitor.page.get_by_text("Cost bars").click()
-    visitor.wait("Object.keys(view.bars).length > 0")
+    told = visitor.page.locator(".fx-spoken").first
     visitor.click_node("stem_conv")
-    expect(visitor.page.get_by_role("option").first).to_contain_text("parameters")
-    visitor.page.get_by_text("Cost bars").click()
+    visitor.sees("matches at")
+    for cost, word in (("parameters", "parameters"), ("FLOPs", "FLOP"), ("bytes moved", "kB")):
+        choose_cost(visitor, cost)
+        visitor.wait(f"/{word}/.test(view.bars[view.scene.numberOf(view.selected)]?.[1])")
+        expect(told).to_contain_text(word)
+    choose_cost(visitor, "none")
     visitor.wait("Object.keys(view.bars).length === 0")
+
+
+def test_the_critical_path_is_drawn_told_in_the_legend_and_listed_in_the_table(visitor: Visitor) -> None:
+    page = visitor.page
+    choose_cost(visitor, "FLOPs")
+    visitor.wait("Object.keys(view.bars).length > 0")
+    page.locator("label", has_text="Critical path").click()
+    visitor.wait("view.path.edges.length > 5")
+    on_it = "view.path.boxes.has(view.scene.find({!r}))".format
+    visitor.wait(f"{on_it('stem_conv')} && {on_it('output')}")
+    ends = "view.path.edges.every((edge, at) => view.scene.ends[2 * edge] === view.path.way[at])"
+    visitor.wait(ends)
+    expect(page.locator(".fx-legend")).to_contain_text("critical path: ")
+    page.get_by_role("button", name="Fold", exact=True).click()
+    visitor.wait(f"view.scene.groups.size > 0 && {on_it('@residual')}")
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    visitor.wait(f"{on_it('@residual')} && {ends}")
+    page.locator("label", has_text="Critical path").click()
+    visitor.wait("view.path.boxes.size === 0")

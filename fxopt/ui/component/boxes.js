@@ -35,14 +35,18 @@ function paintBox(frame, i) {
     const left = x + w - CONTROL - 6;
     paintControl(context, theme, left, y + (h - CONTROL) / 2, "+", pane.pending === scene.groups.get(i));
   }
+  if (pane.path.boxes.has(i)) paintOnPath(frame, x, y, w, h, radius);
   const cost = pane.bars[scene.numberOf(i)];
   if (cost) paintCost(frame, cost, x, y, w, h);
-  if (marks.length) paintMarks(frame, marks, x, y, w, h, radius);
+  const rings = marks.filter(([kind]) => !(kind in SIGNS));
+  if (marks.length) paintRings(frame, marks, rings, x, y, w, h, radius);
   if (lit) outline(context, x, y, w, h, radius, 4, theme.accent, Math.max(2.6, 1.8 / zoom));
   if (chosen) {
-    const gap = 3 + 4 * Math.min(RINGS, marks.filter(([kind]) => !(kind in SIGNS)).length);
+    const gap = 3 + 4 * Math.min(RINGS, rings.length);
     outline(context, x, y, w, h, radius, gap, theme.chosen, Math.max(3.4, 2 / zoom));
   }
+  // Last, so that no outline crosses a letter out.
+  if (rings.length && zoom > 0.3) paintBadges(frame, rings, x + w + 5, y);
 }
 
 // What a box costs, as a bar along its lower side: never its fill, which tells the kind.
@@ -52,6 +56,13 @@ function paintCost({ context, theme, zoom }, [share], x, y, w, h) {
   context.fillRect(left, y + h - height - 1, width, height);
   context.fillStyle = theme.text;
   context.fillRect(left, y + h - height - 1, Math.max(1.5, width * share), height);
+}
+
+// A box on the critical path has the double line of the way around it.
+function paintOnPath({ context, theme, zoom }, x, y, w, h, radius) {
+  const path = new Path2D();
+  path.roundRect(x, y, w, h, radius);
+  strokeTwice(context, theme, zoom, path);
 }
 
 // A ghost lets the page shine through, but no line.
@@ -118,9 +129,8 @@ function outline(context, x, y, w, h, radius, gap, color, width, dash = []) {
   context.setLineDash([]);
 }
 
-function paintMarks({ context, pane, theme, zoom }, marks, x, y, w, h, radius) {
+function paintRings({ context, pane, theme, zoom }, marks, rings, x, y, w, h, radius) {
   const width = Math.max(2.4, 1.6 / zoom);
-  const rings = marks.filter(([kind]) => !(kind in SIGNS));
   // Three passes on one box is the most that rings can tell apart; badges go on.
   rings.slice(0, RINGS).forEach(([kind, pass], number) => {
     const dash = kind === "miss" ? [5, 4] : [];
@@ -128,8 +138,9 @@ function paintMarks({ context, pane, theme, zoom }, marks, x, y, w, h, radius) {
   });
   for (const [kind] of marks)
     if (kind in SIGNS) paintBar(context, theme, x, y, h, pane.markColor([kind]), SIGNS[kind], zoom);
-  if (zoom <= 0.3) return;
-  let right = x + w + 5;
+}
+
+function paintBadges({ context, pane, theme }, rings, right, y) {
   for (const [kind, pass, count] of rings)
     right -= paintBadge(context, theme, right, y, kind, pane.styles[pass], pane.markColor([kind, pass]), count) + 3;
 }

@@ -1,6 +1,6 @@
 // Where the visitor looks: screen = world * zoom + offset, in pixels of the stage.
 
-const [LEAST_ZOOM, MOST_ZOOM] = [0.004, 4];
+const [LEAST_ZOOM, MOST_ZOOM] = [0.0005, 4];
 const MARGIN = 16;
 
 class Camera {
@@ -32,18 +32,19 @@ class Camera {
     this.y = sy - wy * this.zoom;
   }
 
-  fit(scene, width, height) {
+  // `scale` is that of the type on the page, which a projector has large.
+  fit(scene, width, height, scale = 1) {
     const [w, h] = [scene.width || 1, scene.height || 1];
-    this.zoom = Math.max(LEAST_ZOOM, Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h, 1.25));
+    this.zoom = Math.max(LEAST_ZOOM, Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h, 1.25 * scale));
     this.x = (width - w * this.zoom) / 2;
     this.y = (height - h * this.zoom) / 2;
   }
 
   // The first look: all of it where that can be read, else the beginning at a readable size.
-  home(scene, width, height) {
-    this.fit(scene, width, height);
-    if (this.zoom >= 0.6 || !scene.count) return;
-    this.zoom = Math.min(1, Math.max(0.6, (width - 2 * MARGIN) / (scene.width || 1)));
+  home(scene, width, height, scale = 1) {
+    this.fit(scene, width, height, scale);
+    if (this.zoom >= 0.6 * scale || !scene.count) return;
+    this.zoom = Math.min(scale, Math.max(0.6 * scale, (width - 2 * MARGIN) / (scene.width || 1)));
     const [w, h] = [scene.width * this.zoom, scene.height * this.zoom];
     const start = width / 2 - scene.center(topmost(scene))[0] * this.zoom;
     // A wide picture is moved to where it begins, but not so far that its own edge leaves a gap.

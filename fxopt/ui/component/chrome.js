@@ -124,6 +124,12 @@ class Chrome {
         parts.push(entry);
       }
     }
+    const { told } = this.pane.path;
+    if (told) {
+      const entry = element("span", "fx-entry");
+      entry.append(element("i", "fx-swatch-path"), told);
+      parts.push(entry);
+    }
     this.legend.replaceChildren(...parts);
   }
 

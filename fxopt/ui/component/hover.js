@@ -2,6 +2,7 @@
 // Python then says it would do.
 
 const REST = 220; // ms: who only passes over a row asks for nothing
+const BY_POINTER = 300; // ms after a press of a pointer in which what gets the focus was clicked, not gone to
 const QUIET = 800; // ms after a press in which nothing is asked: an answer could be caught up with by the next press
 const ROW = /^st-key-(?:current-)?(?:(pass)-([A-Z]\d*)-.*|(sites?)-([A-Z]\d*)-at-(.+))$/;
 const watchers = new WeakMap();
@@ -24,20 +25,27 @@ class Watcher {
   constructor() {
     this.row = "";
     this.pressedAt = -QUIET;
+    this.clickedAt = -BY_POINTER;
     this.ending = new AbortController();
     const { signal } = this.ending;
     document.addEventListener("pointerover", (event) => this.over(event.target), { signal });
-    document.addEventListener("focusin", (event) => this.over(event.target), { signal });
+    document.addEventListener("focusin", (event) => this.focused(event.target), { signal });
     for (const press of ["pointerdown", "pointerup", "keydown"])
-      document.addEventListener(press, () => this.pressed(), { signal, capture: true });
+      document.addEventListener(press, (event) => this.pressed(event), { signal, capture: true });
     document.documentElement.addEventListener("pointerleave", () => this.over(null), { signal });
   }
 
   // Whoever acts knows what they point at; they are told again where they point at something else.
-  pressed() {
+  pressed(event) {
     this.pressedAt = performance.now();
+    if (event.type !== "keydown") this.clickedAt = this.pressedAt;
     clearTimeout(this.timer);
     this.hide();
+  }
+
+  // A click gives the focus to the page around a switch, and then to the switch: neither is a change of mind.
+  focused(target) {
+    if (performance.now() - this.clickedAt > BY_POINTER) this.over(target);
   }
 
   over(target) {

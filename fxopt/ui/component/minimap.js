@@ -77,6 +77,22 @@ class Minimap {
     context.stroke();
   }
 
+  // The critical path, from box to box.
+  paintWay(at, context) {
+    const { scene, theme, path } = this.pane;
+    const line = new Path2D();
+    path.way.forEach((i, number) => {
+      const [x, y] = scene.center(i);
+      line[number ? "lineTo" : "moveTo"](at.left + x * at.x, at.top + y * at.y);
+    });
+    context.globalAlpha = 1;
+    for (const [color, width] of [[theme.path, 4], [theme.back, 1.5]]) {
+      context.strokeStyle = color;
+      context.lineWidth = width;
+      context.stroke(line);
+    }
+  }
+
   paintPicture(at, width, height, ratio) {
     const { pane, picture } = this;
     const { scene, theme, marks } = pane;
@@ -95,6 +111,7 @@ class Minimap {
         context.fillRect(at.left + x * at.x, at.top + y * at.y, wide, high);
       }
     }
+    this.paintWay(at, context);
     if (pane.selected < 0) return;
     const [x, y, w, h] = scene.rect(pane.selected);
     context.globalAlpha = 1;

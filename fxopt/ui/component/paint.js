@@ -23,6 +23,7 @@ function paint(context, pane) {
   };
   paintFrames(frame);
   paintEdges(frame);
+  paintPath(frame);
   if (zoom < 0.13) paintDots(frame);
   else for (let i = 0; i < scene.count; i++) paintBox(frame, i);
   paintFrameTitles(frame);
@@ -132,6 +133,32 @@ function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
     paintStubs(context, scene, theme, zoom, outside);
   }
   if (pane.selected >= 0) paintSelectedEdges(context, pane, scene, theme, zoom, moving);
+}
+
+// The way on which the boxes cost the most, as maps draw a highway: two lines with nothing between.
+function paintPath({ context, pane, scene, theme, zoom, moving }) {
+  const { edges, portals } = pane.path;
+  if (!edges.length && !portals.length) return;
+  context.globalAlpha = moving;
+  const way = new Path2D();
+  for (const edge of edges) way.addPath(scene.paths[edge]);
+  strokeTwice(context, theme, zoom, way);
+  const far = new Path2D();
+  for (const [source, target] of portals) {
+    far.moveTo(...scene.center(source));
+    far.lineTo(...scene.center(target));
+  }
+  context.setLineDash([9 / Math.min(1, zoom), 6 / Math.min(1, zoom)]);
+  strokeTwice(context, theme, zoom, far);
+  context.setLineDash([]);
+}
+
+function strokeTwice(context, theme, zoom, path) {
+  for (const [color, least, width] of [[theme.path, 5, 5.5], [theme.back, 2, 2.5]]) {
+    context.strokeStyle = color;
+    context.lineWidth = Math.max(width, least / zoom);
+    context.stroke(path);
+  }
 }
 
 // In a picture of two graphs: what is gone is dashed, what is new is bold.

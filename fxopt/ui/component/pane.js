@@ -1,6 +1,7 @@
 // One graph on the page: its scene, camera, selection and marks, and what the visitor does with them.
 //
-// Nothing is sent to Python but what the visitor does. The viewport never leaves the browser.
+// Nothing is sent to Python but what the visitor does. The viewport never leaves the browser. What the visitor does is
+// sent with its number until Python has acknowledged it, so that of many quick acts none is lost and none is done twice.
 
 const MOTION = 220; // ms in which boxes glide to their places in a new layout
 const PATIENCE = 5000; // ms after which a module that was to be opened can be tried again
@@ -24,7 +25,9 @@ class Pane {
     this.selectedFrame = null;
     this.nearSelected = new Set();
     this.sent = [];
-    this.count = 0;
+    this.count = 0; // acts of the visitor
+    this.waiting = []; // those that Python has not acknowledged: [number, what, name]
+    this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
     this.scene = null;
     this.motion = null;
     this.search = new Search(this);
@@ -64,8 +67,10 @@ class Pane {
 
   // --- what Python says -----------------------------------------------------------------------------------
 
-  update(data, send, scene) {
-    this.send = send;
+  update(data, setState, scene) {
+    this.setState = setState;
+    this.count = Math.max(this.count, data.heard ?? 0);
+    this.waiting = this.waiting.filter(([number]) => number > (data.heard ?? 0));
     this.key = data.key;
     this.dim = Boolean(data.dim);
     this.foldable = data.foldable ?? true;
@@ -73,12 +78,15 @@ class Pane {
     this.title = data.title ?? "Graph";
     takeRelated(this, data.related ?? []);
     this.bars = data.bars ?? {};
-    this.root.style.height = `${data.height ?? 600}px`;
-    if (this.theme.read()) this.map.stale = true;
+    this.root.style.height = data.height ?? "600px";
+    this.readTheme();
     const isNew = scene !== this.scene;
-    if (isNew) this.adopt(scene, data.subject ?? "");
+    const look = isNew ? this.adopt(scene, data.subject ?? "") : null;
+    this.takePath(data.path ?? null, isNew);
     this.takeMarks(data.marks ?? {}, isNew);
+    look?.(); // now that the legend, which takes room from the stage, is there
     this.takeSelection(data.selected ?? null);
+    this.speak();
     this.draw();
   }
 
@@ -95,14 +103,6 @@ class Pane {
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(scene, box.width, box.height);
     this.choose(this.selectedName === null ? -1 : scene.find(this.selectedName));
-    if (stays) {
-      this.camera.pin(stays.to, stays.screen);
-      if (!this.anythingInView()) this.home();
-      else this.glide(from);
-    } else {
-      if (this.selected < 0) this.selectedName = null;
-      this.firstLook();
-    }
     this.search.start(this.chrome.find.value);
     this.stage.setAttribute(
       "aria-label",
@@ -110,6 +110,15 @@ class Pane {
         "Enter opens or closes a module, slash finds, Space shows everything.",
     );
     this.option.setAttribute("aria-setsize", scene.count);
+    return () => {
+      if (!stays) {
+        if (this.selected < 0) this.selectedName = null;
+        return this.firstLook();
+      }
+      this.camera.pin(stays.to, stays.screen);
+      if (!this.anythingInView()) this.home();
+      else this.glide(from);
+    };
   }
 
   takeMarks(data, isNew) {
@@ -123,6 +132,24 @@ class Pane {
       this.chrome.describe();
       this.speak();
     }
+  }
+
+  // The boxes of a way come by their numbers in the whole layout; one after the other, they are its edges.
+  takePath(data, isNew) {
+    const key = JSON.stringify(data);
+    if (key === this.pathKey && !isNew) return;
+    this.pathKey = key;
+    const { scene } = this;
+    const way = (data?.boxes ?? []).map((number) => scene.placeOf(number)).filter((i) => i >= 0);
+    this.path = { boxes: new Set(way), way, edges: [], portals: [], told: data?.told ?? "" };
+    for (let at = 1; at < way.length; at++) {
+      const [source, target] = [way[at - 1], way[at]];
+      const edge = scene.edgesOf[source].find((one) => scene.ends[2 * one] === source && scene.ends[2 * one + 1] === target);
+      if (edge !== undefined) this.path.edges.push(edge);
+      else if (scene.portalsOf[source].some(([a, b]) => a === source && b === target)) this.path.portals.push([source, target]);
+    }
+    this.marksKey = ""; // the legend tells of both
+    this.map.stale = true;
   }
 
   // Marks come by the numbers of the whole layout. What only one of two graphs has is always told as such.
@@ -190,11 +217,16 @@ class Pane {
     clearTimeout(this.timer);
     const tell = () => {
       this.sent.push(name);
-      this.send.state("selected", { name, n: ++this.count });
+      this.tell("select", name);
     };
     if (when === "rest") this.timer = setTimeout(tell, KEY_DELAY);
     else tell();
     for (const other of linkedTo(this)) other.follow(name);
+  }
+
+  tell(what, name) {
+    this.waiting.push([++this.count, what, name]);
+    this.setState("events", [...this.waiting]);
   }
 
   follow(name) {
@@ -210,7 +242,7 @@ class Pane {
   toggle(path) {
     if (!this.foldable || this.pending) return;
     this.pending = path;
-    this.send.trigger("toggle", path);
+    this.tell("fold", path);
     this.draw();
     // Python may have reasons of its own not to answer with a new layout.
     clearTimeout(this.patience);
@@ -239,6 +271,7 @@ class Pane {
       scene.subtitles[i],
       scene.modules[i] && `in ${scene.modules[i]}`,
       this.bars[scene.numberOf(i)]?.[1],
+      this.path.boxes.has(i) && "on the critical path",
       `${scene.inputs[i].length} inputs`,
       `${scene.users[i].length} users`,
       ...marks,
@@ -256,7 +289,7 @@ class Pane {
   }
 
   fit() {
-    this.camera.fit(this.scene, ...this.stageSize());
+    this.camera.fit(this.scene, ...this.stageSize(), this.theme.scale);
     this.draw();
   }
 
@@ -273,7 +306,7 @@ class Pane {
   home() {
     const [width, height] = this.stageSize();
     this.homeDone = width > 0;
-    this.camera.home(this.scene, width, height);
+    this.camera.home(this.scene, width, height, this.theme.scale);
     this.draw();
   }
 
@@ -364,8 +397,18 @@ class Pane {
     return this.theme.mark(style?.[2] ?? "gray");
   }
 
+  // Colors and type. With type of another size, as on a projector, the picture is seen from as much nearer.
+  readTheme() {
+    const { scale } = this.theme;
+    if (!this.theme.read()) return;
+    this.map.stale = true;
+    if (this.scene && scale !== this.theme.scale) this.zoom(this.theme.scale / scale, [this.stageSize()[0] / 2, 0]);
+  }
+
   resized() {
-    if (!this.scene) return;
+    // What is taken off the page, or hidden on it, has neither a size nor a style.
+    if (!this.scene || !this.root.clientWidth) return;
+    this.readTheme();
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(this.scene, box.width, box.height);
     if (this.homeDone) this.draw();
@@ -425,12 +468,11 @@ class Pane {
 // back loses no place. Gives that pane's scene, and moves the camera; null where there is none.
 function placeOfAnother(pane) {
   const { subject } = pane;
-  const [width, height] = pane.stageSize();
+  const [width] = pane.stageSize();
   const other = fxopt.views.find((one) => one !== pane && one.homeDone && one.subject === subject)?.view() ?? fxopt.left;
   if (other?.subject !== subject || !subject || !width || !other.size[0]) return null;
   Object.assign(pane.camera, other.camera);
-  pane.camera.x += (width - other.size[0]) / 2;
-  pane.camera.y += (height - other.size[1]) / 2;
+  pane.camera.x += (width - other.size[0]) / 2; // what is at the top stays there: graphs are read from it downwards
   return other.scene;
 }
 

@@ -19,17 +19,16 @@ function keep(payload) {
 }
 
 // Shows `data` in `parentElement`. Called again on each change; the pane stays, and with it what the visitor sees.
-fxopt.show = ({ data, parentElement, setStateValue, setTriggerValue }) => {
+fxopt.show = ({ data, parentElement, setStateValue }) => {
   let pane = fxopt.panes.get(parentElement);
   if (!pane) {
     pane = new Pane(parentElement);
     fxopt.panes.set(parentElement, pane);
     fxopt.views.push(pane);
   }
-  const send = { state: setStateValue, trigger: setTriggerValue };
   const render = () => {
     const picture = fxopt.layouts.get(data.layout);
-    if (picture) pane.update(data, send, picture.scene(data.side ?? "after"));
+    if (picture) pane.update(data, setStateValue, picture.scene(data.side ?? "after"));
     else fxopt.awaited.set(pane, render);
   };
   fxopt.awaited.delete(pane);

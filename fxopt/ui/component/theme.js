@@ -5,16 +5,20 @@ class Theme {
     this.root = root;
     this.probe = root.appendChild(document.createElement("i"));
     this.probe.hidden = true;
+    this.scale = 1; // of the type, against the usual size
     this.read();
   }
 
   // Whether anything has changed since the last time.
   read() {
     const style = getComputedStyle(this.root);
-    const key = [style.backgroundColor, style.color, style.getPropertyValue("--fx-accent"), style.fontFamily].join();
+    const key = [
+      style.backgroundColor, style.color, style.getPropertyValue("--fx-accent"), style.fontFamily, style.fontSize,
+    ].join();
     if (key === this.key) return false;
     this.key = key;
     this.cache = new Map();
+    this.scale = parseFloat(style.fontSize) / 13;
     this.back = this.color("--fx-back");
     this.text = this.color("--fx-text");
     this.muted = this.color("--fx-muted");
@@ -28,6 +32,7 @@ class Theme {
     this.created = this.color("--fx-created");
     this.removed = this.color("--fx-removed");
     this.failed = this.color("--fx-failed");
+    this.path = this.color("--fx-path");
     this.probe.style.fontFamily = "var(--fx-code-font)";
     const code = getComputedStyle(this.probe).fontFamily;
     this.titleFont = `500 11.5px ${code}`;

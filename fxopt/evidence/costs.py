@@ -1,0 +1,113 @@
+"""What each node costs: parameters, floating-point operations, bytes; and the path that costs the most."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch.fx import GraphModule, Node
+
+from fxopt.core.graph import attribute_of, inputs_of, module_of
+
+Unit = Literal["parameter", "FLOP", "byte"]
+
+Parts: TypeAlias = frozenset[tuple[Hashable, int]]
+"""What a cost is made of: pairs of an identity and an amount. What has one identity is one thing, and counts once."""
+
+_PREFIXES = ("", "k", "M", "G", "T", "P")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs by the name of the node; a node that costs nothing is left out. `note` says what they leave open."""
+
+    unit: Unit
+    parts: Mapping[str, Parts]
+    note: str = ""
+
+    def of(self, name: str) -> int:
+        """What one node costs."""
+        return sum(amount for _, amount in self.parts.get(name, ()))
+
+    def of_all(self, names: Iterable[str]) -> int:
+        """What several nodes cost together; what they share counts once."""
+        return sum(amount for _, amount in {part for name in names for part in self.parts.get(name, ())})
+
+    def told(self, amount: int) -> str:
+        """An amount in words.
+
+        >>> Costs("FLOP", {}).told(2_340_000), Costs("parameter", {}).told(1), Costs("byte", {}).told(512)
+        ('2.34 MFLOP', '1 parameter', '512 bytes')
+        """
+        if self.unit == "parameter" or amount < 1000:
+            return f"{amount:,} {self.unit}{'' if amount == 1 or self.unit == 'FLOP' else 's'}"
+        power = min(len(str(amount)) - 1, 3 * len(_PREFIXES) - 1) // 3
+        return f"{amount / 1000**power:.3g} {_PREFIXES[power]}{'B' if self.unit == 'byte' else self.unit}"
+
+
+def parameter_costs(gm: GraphModule) -> Costs:
+    """The parameters that each node reads."""
+    found = {}
+    for node in gm.graph.nodes:
+        if tensors := _parameters_of(gm, node):
+            found[node.name] = frozenset((id(tensor), tensor.numel()) for tensor in tensors)
+    return Costs("parameter", found)
+
+
+def _parameters_of(gm: GraphModule, node: Node) -> list[torch.Tensor]:
+    module = module_of(node)
+    if module is not None:
+        return list(module.parameters())
+    value = attribute_of(gm, str(node.target)) if node.op == "get_attr" else None
+    return [value] if isinstance(value, torch.nn.Parameter) else []
+
+
+@dataclass(frozen=True)
+class CriticalPath:
+    """Nodes in the order of the data, each of which reads the one before; what they cost, and what all nodes do."""
+
+    nodes: tuple[str, ...]
+    cost: int
+    total: int
+
+    @property
+    def share(self) -> float:
+        return self.cost / self.total if self.total else 0.0
+
+
+def critical_path(gm: GraphModule, costs: Costs) -> CriticalPath:
+    """The way from an input to the output on which the nodes cost the most; of several, the one through first inputs.
+
+    Each node counts in full, as the time that it takes would. A graph without an input that leads to its output has the
+    heaviest way from anywhere; one without an output has none. Takes time in proportion to nodes and edges.
+    """
+    nodes = list(gm.graph.nodes)
+    of = {node: costs.of(node.name) for node in nodes}
+    outputs = [node for node in nodes if node.op == "output"]
+    total = sum(of.values())
+    if not outputs:
+        return CriticalPath((), 0, total)
+    end = outputs[-1]
+    best, before = _heaviest(nodes, of, [node for node in nodes if node.op == "placeholder"])
+    if end not in best:
+        best, before = _heaviest(nodes, of, [node for node in nodes if not node.all_input_nodes])
+    way = [end]
+    while way[-1] in before:
+        way.append(before[way[-1]])
+    return CriticalPath(tuple(node.name for node in reversed(way)), best[end], total)
+
+
+def _heaviest(
+    nodes: list[Node], of: Mapping[Node, int], starts: list[Node]
+) -> tuple[dict[Node, int], dict[Node, Node]]:
+    """For each node that a start leads to, the weight of the heaviest way there, and the node before on it."""
+    best = {start: of[start] for start in starts}
+    before: dict[Node, Node] = {}
+    for node in nodes:
+        ways = [other for other in inputs_of(node) if other in best]
+        if ways:
+            before[node] = max(ways, key=best.__getitem__)
+            best[node] = best[before[node]] + of[node]
+    return best, before

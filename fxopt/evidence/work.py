@@ -1,0 +1,153 @@
+"""How much work each node is, in floating-point operations and bytes, found by running the graph without any data.
+
+Tensors have shapes alone here (torch's fake tensors), so no real work is done and no memory taken. Products count by
+torch's own formulas (`torch.utils.flop_counter`: a multiplication and an addition are two), what goes number by number
+counts one for each, and moving numbers around counts none. What has no formula, as a normalization, counts as one for
+each number too, and is named. Bytes are what every operation reads and writes; views move none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import GraphModule, Interpreter, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter, tree_map, tree_map_only
+from torch.utils.flop_counter import flop_registry, sdpa_flop_count
+
+from fxopt.core.graph import TensorInfo
+from fxopt.evidence.costs import Costs, Unit
+from fxopt.evidence.running import in_order, left_as_it_was
+
+_LOOK_UPS = {"embedding", "gather", "index", "index_select", "_embedding_bag_forward_only"}
+_MOVES = {
+    "_reshape_copy", "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy", "copy_", "fill_", "flip", "full",
+    "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "repeat", "roll", "scalar_tensor",
+    "select_scatter", "slice_scatter", "stack", "tril", "triu", "zero_", "zeros", "zeros_like", *_LOOK_UPS,
+}  # fmt: skip
+_NOTHING = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
+NAMED = 6
+"""So many of the operations without a formula are named."""
+
+
+def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Costs, Costs]:
+    """FLOPs and bytes of each node, for inputs of the shapes that `args` and `kwargs` have. No number is read."""
+    with left_as_it_was(gm), FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+        fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
+        with _Counter() as counter:
+            worker = _Worker(gm, counter)
+            worker.run(*in_order(gm, fake_args, fake_kwargs), enable_io_processing=False)
+    notes = []
+    if counter.guessed:
+        names = [name for name, _ in counter.guessed.most_common()]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        notes.append(f"without a formula, counted as one for each number: {', '.join(names[:NAMED])}{more}")
+    if worker.failed:
+        notes.append(f"not counted, as their work depends on the data: {', '.join(worker.failed)}")
+    return _costs("FLOP", worker.flops, "; ".join(notes)), _costs("byte", worker.bytes, "; ".join(notes[1:]))
+
+
+def _costs(unit: Unit, found: Mapping[str, int], note: str) -> Costs:
+    return Costs(unit, {name: frozenset({(name, amount)}) for name, amount in found.items() if amount}, note)
+
+
+class _Counter(TorchDispatchMode):
+    """Counts the work of what is run under it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = self.bytes = 0
+        self.guessed: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.flops += self._flops_of(func, args, kwargs or {}, result)
+        self.bytes += _bytes_of(func, (args, kwargs), result)
+        return result
+
+    def _flops_of(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> int:
+        name = _name(func)
+        formula = flop_registry.get(getattr(func, "overloadpacket", func))
+        if formula is not None:
+            return int(formula(*args, **kwargs, out_val=result))
+        if name.startswith("_scaled_dot_product") and "backward" not in name:
+            return int(sdpa_flop_count(*(tensor.shape for tensor in args[:3])))
+        tensors = _tensors((args, kwargs, result))
+        if _is_free(func) or name in _MOVES or not any(_is_real(tensor) for tensor in tensors):
+            return 0
+        if torch.Tag.pointwise not in func.tags:
+            self.guessed[name] += 1
+        return max(tensor.numel() for tensor in tensors)
+
+
+class _Worker(Interpreter):
+    """Runs each node, and keeps what the counter counted meanwhile."""
+
+    def __init__(self, gm: GraphModule, counter: _Counter) -> None:
+        super().__init__(gm)
+        self.counter = counter
+        self.flops: dict[str, int] = {}
+        self.bytes: dict[str, int] = {}
+        self.failed: list[str] = []
+
+    def run_node(self, n: Node) -> Any:
+        self.counter.flops = self.counter.bytes = 0
+        try:
+            result = super().run_node(n)
+        except Exception:  # noqa: BLE001 - without data, any call may fail in its own way; the note names the node
+            self.failed.append(n.name)
+            return _as_recorded(n.meta.get("tensor_info"))
+        self.flops[n.name], self.bytes[n.name] = self.counter.flops, self.counter.bytes
+        return result
+
+
+class _Unknown:
+    """Stands for a value of which nothing is known: what is done with it fails."""
+
+
+def _as_recorded(known: Any) -> Any:
+    """What a node returned when it was captured, where all its sizes are numbers."""
+
+    def empty(info: Any) -> Any:
+        if isinstance(info, TensorInfo) and all(isinstance(size, int) for size in info.shape):
+            return torch.empty([int(size) for size in info.shape], dtype=info.dtype, device=info.device)
+        return _Unknown()
+
+    return tree_map(empty, known)
+
+
+def _bytes_of(func: Any, given: Any, result: Any) -> int:
+    if _is_free(func):
+        return 0
+    written = sum(map(_size, _tensors(result)))
+    if _name(func) in _LOOK_UPS:
+        return 2 * written  # of the table, only what is looked up is read
+    return sum(map(_size, _tensors(given))) + written
+
+
+def _is_free(func: Any) -> bool:
+    """Whether a call only says where numbers lie, or asks about them."""
+    return not isinstance(func, OpOverload) or func.is_view or func.namespace == "prim" or _name(func) in _NOTHING
+
+
+def _name(func: Any) -> str:
+    return str(func.overloadpacket.__name__) if isinstance(func, OpOverload) else str(func)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_iter(value) if isinstance(leaf, Tensor)]
+
+
+def _is_real(tensor: Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def _size(tensor: Tensor) -> int:
+    """The bytes of a tensor; of one that repeats itself, those that are there."""
+    return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,0 +1,80 @@
+"""What nodes cost, as far as the visitor wants to see it: which cost, and whether the critical path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import streamlit as st
+
+from fxopt.core import shared_copy
+from fxopt.evidence import Costs, CriticalPath, critical_path, parameter_costs, work_costs
+from fxopt.evidence.costs import Unit
+from fxopt.ui.graph_component import Bars, Way
+from fxopt.ui.job import Job
+from fxopt.ui.session import Session, Shown
+from fxopt.ui.waiting import result_of
+from fxopt.view import VisibleGraph
+from fxopt.view.costs import bars, boxes_along
+
+UNITS: Mapping[str, Unit | None] = {
+    "Cost: none": None,
+    "Cost: parameters": "parameter",
+    "Cost: FLOPs": "FLOP",
+    "Cost: bytes moved": "byte",
+}
+WORDS: Mapping[Unit, str] = {"parameter": "parameters", "FLOP": "FLOPs", "byte": "bytes moved"}
+
+_HELP = (
+    "A bar in each box: its cost, against the box that costs the most. FLOPs are counted from the shapes: a "
+    "multiplication and an addition are two. Bytes moved are what each operation reads and writes."
+)
+_PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
+
+
+def cost_controls() -> None:
+    """Draw what chooses the cost, and the critical path by it."""
+    chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170)
+    st.checkbox(
+        "Critical path",
+        key="critical path",
+        disabled=UNITS[chosen] is None,
+        help=_PATH_HELP if UNITS[chosen] is not None else "Choose a cost first",
+    )
+
+
+def costs_of(session: Session, shown: Shown) -> Costs | None:
+    """The chosen cost of each node of one of the two graphs; None where none is chosen."""
+    unit = UNITS[st.session_state.get("cost", "Cost: none")]
+    if unit is None:
+        return None
+    key = session.workbench.choices if shown == "Now" else None
+    if unit == "parameter":
+        return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
+    # The job is kept, not its result: a click meanwhile ends the run of the page, and the next one waits for the rest.
+    job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown))
+    flops, moved = result_of(job, f"Counting {WORDS[unit]}")
+    return flops if unit == "FLOP" else moved
+
+
+def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
+    # A copy, which shares all weights: the visitor may go on switching passes.
+    graph, (args, kwargs) = shared_copy(session.graph_of(shown)), session.opened.inputs
+    return Job(lambda progress: work_costs(graph, args, kwargs))
+
+
+def path_of(session: Session, shown: Shown) -> CriticalPath | None:
+    """The critical path of one of the two graphs by the chosen cost, where it is asked for."""
+    costs = costs_of(session, shown)
+    if costs is None or not st.session_state.get("critical path"):
+        return None
+    key = (session.workbench.choices if shown == "Now" else None, costs.unit)
+    return session.remember(f"critical path of {shown}", key, lambda: critical_path(session.graph_of(shown), costs))
+
+
+def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Bars, Way | None]:
+    """Bars and critical path as the graph component takes them, by the boxes of `graph`."""
+    costs, path = costs_of(session, shown), path_of(session, shown)
+    if costs is None:
+        return {}, None
+    told = f"critical path: {path.share:.0%} of the {WORDS[costs.unit]}" if path is not None else ""
+    return bars(costs.parts, graph, costs.told), (boxes_along(path.nodes, graph), told) if path is not None else None
