@@ -98,8 +98,11 @@ class _Tracer(fx.Tracer):
         nodes = make_placeholders(self.graph, self.inputs)
         args, kwargs = self.inputs.call([fx.Proxy(node, self) for node in nodes])
 
-        # without an annotation: it would become the text "Any" as the type of the output, which cannot be unpickled
-        return (lambda: root_fn(self.root, *args, **kwargs)), []
+        def run_model():  # type: ignore[no-untyped-def]
+            return root_fn(self.root, *args, **kwargs)
+
+        # An annotation would become the text "Any" as the type of the output, which cannot be unpickled.
+        return run_model, []
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         node = super().create_node(*args, **kwargs)
