@@ -42,7 +42,7 @@ class Sides:
             "after": "v.scene.find('truediv_1') < 0",
         }
         condition = side.get(arrangement, "true" if both else "v.scene.boxStates !== null")
-        self.page.wait_for_function(f"(v => v && {condition})(__fxopt.views.find((one) => one.key === 'graph'))")
+        self.page.wait_for_function(f"(v => v && ({condition}))(__fxopt.views.find((one) => one.key === 'graph'))")
 
     def names(self, key: str = "graph") -> set[str]:
         return set(self.get("view.scene.names", key))

@@ -15,7 +15,7 @@ class Pane {
     this.marks = new Map();
     this.styles = [];
     this.unseen = 0;
-    this.size = [0, 0]; // of the stage when it was last drawn: a pane that ends has none any more
+    this.size = [0, 0]; // of the stage, as the camera stands for it: a pane that ends has none any more
     this.lit = new Set(); // boxes that belong to what is pointed at or selected
     this.families = new Map();
     this.bars = {}; // costs by the numbers of the whole layout: [share of the largest, in words]
@@ -294,6 +294,7 @@ class Pane {
   }
 
   firstLook() {
+    this.size = this.stageSize();
     const other = placeOfAnother(this);
     const stays = other && anchorBetween(other, this.scene, this);
     if (!stays) return this.home();
@@ -304,7 +305,7 @@ class Pane {
   }
 
   home() {
-    const [width, height] = this.stageSize();
+    const [width, height] = (this.size = this.stageSize());
     this.homeDone = width > 0;
     this.camera.home(this.scene, width, height, this.theme.scale);
     this.draw();
@@ -355,8 +356,6 @@ class Pane {
       if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
       paint(this.context, this);
       this.map.paint();
-      const size = this.stageSize();
-      if (size[0]) this.size = size;
       shareCamera(this);
       if (this.motion?.progress === 1) this.motion = null;
       if (this.motion) this.draw();
@@ -411,8 +410,11 @@ class Pane {
     this.readTheme();
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(this.scene, box.width, box.height);
-    if (this.homeDone) this.draw();
-    else this.firstLook();
+    if (!this.homeDone) return this.firstLook();
+    const size = this.stageSize();
+    this.camera.x += (size[0] - this.size[0]) / 2; // what was in the middle stays there
+    this.size = size;
+    this.draw();
   }
 
   fontsCame() {
@@ -424,8 +426,7 @@ class Pane {
   view() {
     const { subject, scene, camera } = this;
     const { x, y, zoom } = camera;
-    const size = this.stageSize();
-    return { subject, scene, camera: { x, y, zoom }, size: size[0] ? size : this.size };
+    return { subject, scene, camera: { x, y, zoom }, size: this.size };
   }
 
   // --- for tests: state to wait for, and where to click ------------------------------------------------------
