@@ -14,6 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.results import storage_of
+from fxopt.core.guards import HOOKS
 from fxopt.core.module_calls import MODULE_CALL
 
 Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
@@ -50,16 +51,13 @@ def _kind(module: nn.Module, x: Any) -> Hashable | None:
     """All that the answer's kind depends on; None where that is not known."""
     if type(module) not in _SETTLED_BY_KIND or module.training or type(x) is not FakeTensor:
         return None
-    if x.layout != torch.strided or "forward" in module.__dict__ or any(module.__dict__[table] for table in _HOOKS):
+    if x.layout != torch.strided or "forward" in module.__dict__ or any(module.__dict__[table] for table in HOOKS):
         return None
     tensors = (*module._parameters.items(), *module._buffers.items())
     weights = tuple((name, None if tensor is None else _described(tensor)) for name, tensor in tensors)
     device = x.device.type
     modes = (torch.is_grad_enabled(), torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
     return type(module), module.extra_repr(), weights, _described(x), modes
-
-
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _described(tensor: torch.Tensor) -> Hashable:

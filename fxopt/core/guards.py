@@ -17,7 +17,7 @@ from fxopt.core.pass_base import Miss
 
 Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
 
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
@@ -164,7 +164,7 @@ def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ..
 
 
 def _hook(module: nn.Module, path: str) -> Unmet | None:
-    for table in _HOOKS:
+    for table in HOOKS:
         hooks = getattr(module, table, None)
         if hooks:
             name = type(next(iter(hooks.values()))).__name__

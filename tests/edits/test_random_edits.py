@@ -82,4 +82,4 @@ def test_drawn_edits_run_and_come_back(example: Example) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 @pytest.mark.parametrize("seed", range(5))
 def test_many_drawn_edits_run_and_come_back(example: Example, seed: int) -> None:
-    walk(example, seed, steps=20)
+    assert walk(example, seed, steps=20) > 0
