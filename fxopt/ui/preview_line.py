@@ -59,8 +59,8 @@ def preview_line(session: Session) -> None:
         key = (session.workbench.choices, pointed.state.name, pointed.sites)
         shown = session.remember("preview", key, lambda: preview(session.workbench, pointed.state.pass_, pointed.sites))
         number = list(session.styles).index(pointed.state.name)
-        act = "would do" if shown.turns_on else "is on; turned off, it would do"
-        told = f"**{escaped(pointed.title)}** {act}: {escaped(str(shown))}."
+        act = "would change nothing" if shown.is_empty else f"would do: {escaped(str(shown))}"
+        told = f"**{escaped(pointed.title)}** {act if shown.turns_on else f'is on; turned off, it {act}'}."
         marks = [[name, Mark(kind, number).kind, number] for name, kind in _marks_of(shown)]
     with st.container(gap=None, key="preview"):
         st.caption(told)

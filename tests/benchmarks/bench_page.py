@@ -7,13 +7,9 @@ of the page beside a floor of the same machine and moment, the same act on a pag
 from __future__ import annotations
 
 import argparse
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +17,8 @@ from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 
 from tests.benchmarks.bench_pan import layouts_and_frames
 from tests.benchmarks.figures import Figure, told
+from tests.browser.serving import ROOT, served
 
-ROOT = Path(__file__).parents[2]
 CHROMIUM = "/usr/bin/chromium"
 BARE = 'import streamlit as st\nst.write("it is on" if st.toggle("bare", key="bare") else "it is off")\n'
 READY = "globalThis.__fxopt?.views?.length && __fxopt.views[0].ready"
@@ -41,25 +37,6 @@ WATCH = """([event, condition]) => {
         look();
     }, { once: true, capture: true });
 }"""
-
-
-@contextmanager
-def served(script: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", "--server.headless=true"]
-    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while True:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def first_paint(browser: Browser, url: str, condition: str) -> float:
@@ -198,7 +175,12 @@ def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
 def bench(browser: Browser, folder: Path, repeats: int) -> list[Figure]:
     script = folder / "bare.py"
     script.write_text(BARE)
-    with served(script) as nothing, served(ROOT / "app.py") as url:
+    # As a visitor's own server is started, which watches its files.
+    logs, options = (folder / "bare.txt", folder / "app.txt"), ("--server.headless=true",)
+    with (
+        served(script, log=logs[0], options=options) as nothing,
+        served(ROOT / "app.py", log=logs[1], options=options) as url,
+    ):
         cold = first_paint(browser, url, READY)
         page = opened(browser, url, READY)
         pick_bert(page)  # so that transformers is loaded, and BERT captured

@@ -1,0 +1,63 @@
+"""A Streamlit server for as long as it is needed."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = (
+    "--server.headless=true", "--client.toolbarMode=viewer", "--browser.gatherUsageStats=false",
+    "--server.fileWatcherType=none", "--server.address=127.0.0.1",
+)  # fmt: skip
+START_SECONDS = 60
+
+
+@contextmanager
+def served(script: Path | str, *arguments: str, log: Path, options: Sequence[str] = OPTIONS) -> Iterator[str]:
+    """The address of a server that runs `script`, once it answers. What it prints goes into the file `log`."""
+    port = _free_port()
+    command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
+    if arguments:
+        command += ["--", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        _wait_for(server, port, log)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _wait_for(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    for _ in range(START_SECONDS * 4):
+        if server.poll() is not None:
+            raise RuntimeError(f"the server ended with code {server.returncode}: {log.read_text()[-2000:]}")
+        if _answers(port):
+            return
+        try:
+            server.wait(0.25)
+        except subprocess.TimeoutExpired:
+            continue
+    raise RuntimeError(f"no server at port {port} after {START_SECONDS} s: {log.read_text()[-2000:]}")
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
