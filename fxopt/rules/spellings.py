@@ -13,7 +13,7 @@ import functools
 import inspect
 import operator
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from torch.fx import Node
 
 from fxopt.core.graph import is_tensor
 from fxopt.core.guards import unaltered_conditions
+from fxopt.rules.overloads import ARGUMENTS, UNSEEN, Kind, overloads
 
 _OPERATORS: dict[Any, str] = {
     operator.add: "add",
@@ -130,20 +131,6 @@ _WITH_WEIGHTS: dict[type[nn.Module], str] = {
 }
 """Modules with parameters, and the operation on them as a function, which is not the same: the module is not there."""
 
-_ARGUMENTS = {
-    "self": "input",
-    "axis": "dim",
-    "axis0": "dim0",
-    "axis1": "dim1",
-    "keepdims": "keepdim",
-    "training": "train",
-    "shape": "size",
-    "tensor": "input",
-    "split_size_or_sections": "split_size",
-    "split_sizes": "split_size",
-}
-"""Second names of arguments."""
-
 _COMMUTATIVE = {
     **dict.fromkeys(
         ("add", "mul", "eq", "ne", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"), ("input", "other")
@@ -152,13 +139,8 @@ _COMMUTATIVE = {
     "transpose": ("dim0", "dim1"),
 }
 
-_UNSEEN = {"_stacklevel", "inplace", "cudnn_enable"}
-"""Arguments that do not say what is computed; ``inplace=True`` is dealt with on its own."""
-
 DIMENSIONS = {"dim", "dim0", "dim1", "start_dim", "end_dim"}
 """Arguments that count from the end where they are negative."""
-
-Kind = Callable[[Node], bool | None]
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare nodes
@@ -265,7 +247,7 @@ def _of_module(node: Node, module: nn.Module) -> Spelling | None:
     if any(unaltered_conditions(module, str(node.target), type(module))):
         return None
     name, attributes = _MODULES[type(module)]
-    values = {_ARGUMENTS.get(attribute, attribute): getattr(module, attribute) for attribute in attributes}
+    values = {ARGUMENTS.get(attribute, attribute): getattr(module, attribute) for attribute in attributes}
     if name in ("softmax", "log_softmax") and values["dim"] is None:
         return None
     return Spelling(name, {"input": node.all_input_nodes[0], **values}, _defaults_of(name))
@@ -280,15 +262,15 @@ def _of_python_function(function: Any, args: Any, kwargs: Any) -> Spelling | Non
     name, given = _FUNCTIONS[function], bound.arguments
     if given.get("inplace") or ("dim" in given and given["dim"] is None):
         return None  # a dimension that is guessed from the shape
-    values = {_ARGUMENTS.get(key, key): value for key, value in given.items() if key not in _UNSEEN}
+    values = {ARGUMENTS.get(key, key): value for key, value in given.items() if key not in UNSEEN}
     return Spelling(name, values, _defaults_of(name))
 
 
 def _of_operator(family: str, args: Any, kwargs: Any, kind: Kind) -> Spelling | None:
     name = _SECOND_NAMES.get(family, family)
-    given = {_ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
+    given = {ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
     for strict in (True, False):  # a number is taken for a tensor only where no overload wants a number
-        for overload in _overloads(family):
+        for overload in overloads(family):
             values = overload.bind(args, given, kind, strict)
             if values is None:
                 continue
@@ -350,87 +332,12 @@ def _family(op: str, target: Any) -> str | None:
     return name if hasattr(torch.ops.aten, name) else None
 
 
-@dataclass(frozen=True)
-class _Overload:
-    label: str
-    names: tuple[str, ...]
-    kinds: tuple[str, ...]
-    keyword_only: tuple[bool, ...]
-    defaults: Mapping[str, Any]
-
-    def bind(self, args: Any, kwargs: Mapping[str, Any], kind: Kind, strict: bool) -> dict[str, Any] | None:
-        """The arguments by name, defaults filled in; None where the call is not one of this overload."""
-        by_position = self._by_position
-        if len(args) >= len(by_position) > 1 and self.kinds[1] == "List[int]":
-            rest = args[1:]
-            if rest and not isinstance(rest[0], list | tuple):  # x.view(2, 3) is x.view((2, 3))
-                args = (args[0], tuple(rest))
-        if len(args) > len(by_position):
-            return None
-        values = dict(zip(by_position, args))
-        if kwargs:
-            if values.keys() & kwargs.keys() or kwargs.keys() - set(self.names):
-                return None
-            values.update(kwargs)
-        for name, type_ in zip(self.names, self.kinds):
-            if name in values:
-                if not _fits(type_, values[name], kind, strict):
-                    return None
-                if "List[int]" in type_ and isinstance(values[name], int):
-                    values[name] = (values[name],)
-            elif name not in self.defaults:
-                return None
-        return {k: v for k, v in {**self.defaults, **values}.items() if k not in _UNSEEN}
-
-    @functools.cached_property
-    def _by_position(self) -> tuple[str, ...]:
-        return tuple(name for name, only in zip(self.names, self.keyword_only) if not only)
-
-
-@functools.cache
-def _overloads(family: str) -> tuple[_Overload, ...]:
-    packet = getattr(torch.ops.aten, family, None)
-    found = []
-    for name in packet.overloads() if packet is not None else ():
-        overload = getattr(packet, name)
-        arguments = overload._schema.arguments
-        kinds = tuple(str(argument.type) for argument in arguments)
-        if any(argument.is_out for argument in arguments) or not any("Tensor" in kind for kind in kinds):
-            continue  # writes into a given tensor, or is TorchScript's own for numbers and text
-        names = tuple(_ARGUMENTS.get(argument.name, argument.name) for argument in arguments)
-        defaults = {
-            name: argument.default_value
-            for name, argument in zip(names, arguments)
-            if argument.has_default_value() or str(argument.type) == "Optional[str]"
-        }
-        label = str(overload).removeprefix("aten.")
-        found.append(_Overload(label, names, kinds, tuple(a.kwarg_only for a in arguments), defaults))
-    return tuple(found)
-
-
 @functools.cache
 def _defaults_of(operation: str) -> Mapping[str, Any]:
     defaults: dict[str, Any] = {}
-    for overload in _overloads(operation):
+    for overload in overloads(operation):
         defaults.update(overload.defaults)
     return defaults
-
-
-def _fits(type_: str, value: Any, kind: Kind, strict: bool) -> bool:
-    """Whether `value` may be an argument of a schema type. Of a node it is known at most whether it is a tensor."""
-    if isinstance(value, Node):
-        is_one = kind(value)
-        return is_one is not False if "Tensor" in type_ and "List" not in type_ else is_one is not True
-    if value is None:
-        return "Optional" in type_
-    if isinstance(value, list | tuple):
-        return "List" in type_
-    if isinstance(value, bool):
-        return "bool" in type_ or "number" in type_ or ("Tensor" in type_ and not strict)
-    if isinstance(value, int | float | complex):
-        plain = "number" in type_ or "float" in type_ or ("int" in type_ and isinstance(value, int))
-        return plain or ("Tensor" in type_ and "List" not in type_ and not strict)
-    return "str" in type_ if isinstance(value, str) else "int" in type_ or "Device" in type_
 
 
 def _tensor_or_unknown(node: Node) -> bool | None:
