@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -46,7 +46,7 @@ class GraphView:
         """The same for the same picture, in every process: a key for caches."""
         state = blake2b(digest_size=12)
         for node in self.nodes:
-            state.update(repr(astuple(node)).encode())
+            state.update(repr(tuple(vars(node).values())).encode())
         state.update(repr(self.edges).encode())
         return state.hexdigest()
 

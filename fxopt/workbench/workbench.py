@@ -73,7 +73,8 @@ class Workbench:
         self._by_signature: dict[str, Pass[Any]] = {pass_.signature: pass_ for pass_ in given}
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
-        self.current: GraphModule = shared_copy(self.pristine)
+        self._current = shared_copy(self.pristine)
+        self._is_compiled = True
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
@@ -84,6 +85,14 @@ class Workbench:
         self._build()
 
     # ---- questions
+
+    @property
+    def current(self) -> GraphModule:
+        """The graph as it is now. Its code is generated where it is asked for, once a switch."""
+        if not self._is_compiled:
+            self._current.recompile()
+            self._is_compiled = True
+        return self._current
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -122,7 +131,7 @@ class Workbench:
     @property
     def is_changed(self) -> bool:
         """Whether any site is on."""
-        return bool(Ledger.entries_of(self.current))
+        return bool(Ledger.entries_of(self._current))
 
     @property
     def is_restored(self) -> bool:
@@ -140,10 +149,10 @@ class Workbench:
     def story(self, name: str) -> list[str]:
         """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
         told = []
-        origin = next((n.meta.get(ORIGIN) for n in self.current.graph.nodes if n.name == name), None)
+        origin = next((n.meta.get(ORIGIN) for n in self._current.graph.nodes if n.name == name), None)
         if isinstance(origin, Origin):
             told.append(f"made by {origin.pass_name} from {', '.join(origin.nodes) or origin.site}")
-        for entry in Ledger.entries_of(self.current):
+        for entry in Ledger.entries_of(self._current):
             if name in entry.patch.changed:
                 told.append(f"changed by {entry.name} at {entry.site}")
             if name in entry.patch.removed:
@@ -158,9 +167,11 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        name, gone = self.order[self._position(pass_)].name, names_of(site)
-        before = self._in_force(self.current)
-        after = set(self._in_force(self.trial(without(self.choices, self._states, self._position(pass_), site))))
+        i, gone = self._position(pass_), names_of(site)
+        name, before = self.order[i].name, self._in_force(self._current)
+        if not any(choice.on for choice in self.choices[i + (site is None) :]):
+            return ()  # a later pass, or another site of this one, would have to be on
+        after = set(self._in_force(self.trial(without(self.choices, self._states, i, site))))
         return tuple(
             pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
         )
@@ -170,7 +181,7 @@ class Workbench:
 
         It is neither linted nor recompiled. A pass that fails is rolled back: it has no site on.
         """
-        gm = shared_copy(self.current)
+        gm = shared_copy(self._current)
         index, same = GraphIndex(gm), self._alike(choices)
         if same < len(self._starts):
             ledger = Ledger.of(gm)
@@ -249,7 +260,7 @@ class Workbench:
         """
         while edit.signature in self._by_signature:
             edit = edit.another_turn()
-        edit.check(GraphIndex(self.current))
+        edit.check(GraphIndex(self._current))
         self._by_signature[edit.signature] = edit
         self._go((*self.choices, Choice(edit.signature, on=True)))
         if error := self._states[-1].error:
@@ -317,18 +328,18 @@ class Workbench:
         """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
         choices = self.choices
         same = self._alike(choices)
-        index = GraphIndex(self.current)
+        index = GraphIndex(self._current)
         if same < len(self._done):
-            ledger = Ledger.of(self.current)
+            ledger = Ledger.of(self._current)
             ledger.rewind(index, self._starts[same])
             ledger.close()
         del self._done[same:], self._starts[same:], self._states[same:]
         for choice in choices[same:]:
-            self._starts.append(len(Ledger.entries_of(self.current)))
+            self._starts.append(len(Ledger.entries_of(self._current)))
             self._done.append(choice)
             self._states.append(run_pass(self._by_signature[choice.signature], choice, index))
-        self.current.graph.lint()
-        self.current.recompile()
+        self._current.graph.lint()
+        self._is_compiled = False
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:
