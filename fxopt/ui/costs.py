@@ -12,7 +12,7 @@ from fxopt.evidence.costs import Unit
 from fxopt.ui.graph_component import Bars, Way
 from fxopt.ui.job import Job
 from fxopt.ui.session import Session, Shown
-from fxopt.ui.waiting import result_of
+from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
 from fxopt.view.costs import bars, boxes_along
 
@@ -31,6 +31,12 @@ _HELP = (
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 
 
+def chosen_costs() -> tuple[Unit | None, bool]:
+    """The cost that the visitor wants to see, if any, and whether the critical path by it."""
+    unit = UNITS[st.session_state.get("cost", "Cost: none")]
+    return unit, unit is not None and bool(st.session_state.get("critical path"))
+
+
 def cost_controls() -> None:
     """Draw what chooses the cost, and the critical path by it."""
     chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170)
@@ -42,18 +48,20 @@ def cost_controls() -> None:
     )
 
 
-def costs_of(session: Session, shown: Shown) -> Costs | None:
-    """The chosen cost of each node of one of the two graphs; None where none is chosen."""
-    unit = UNITS[st.session_state.get("cost", "Cost: none")]
+def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs | None:
+    """The chosen cost of each node of one of the two graphs; None where none is chosen, and until it is counted.
+
+    With `waiting`, a line says so meanwhile, and the page is drawn again once it is counted.
+    """
+    unit, _ = chosen_costs()
     if unit is None:
         return None
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
         return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
-    # The job is kept, not its result: a click meanwhile ends the run of the page, and the next one waits for the rest.
     job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown))
-    flops, moved = result_of(job, f"Counting {WORDS[unit]}")
-    return flops if unit == "FLOP" else moved
+    counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
+    return counted and counted[unit == "byte"]
 
 
 def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
@@ -64,8 +72,8 @@ def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
 
 def path_of(session: Session, shown: Shown) -> CriticalPath | None:
     """The critical path of one of the two graphs by the chosen cost, where it is asked for."""
-    costs = costs_of(session, shown)
-    if costs is None or not st.session_state.get("critical path"):
+    costs, (_, wanted) = costs_of(session, shown), chosen_costs()
+    if costs is None or not wanted:
         return None
     key = (session.workbench.choices if shown == "Now" else None, costs.unit)
     return session.remember(f"critical path of {shown}", key, lambda: critical_path(session.graph_of(shown), costs))
@@ -73,7 +81,7 @@ def path_of(session: Session, shown: Shown) -> CriticalPath | None:
 
 def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Bars, Way | None]:
     """Bars and critical path as the graph component takes them, by the boxes of `graph`."""
-    costs, path = costs_of(session, shown), path_of(session, shown)
+    costs, path = costs_of(session, shown, waiting=True), path_of(session, shown)
     if costs is None:
         return {}, None
     told = f"critical path: {path.share:.0%} of the {WORDS[costs.unit]}" if path is not None else ""

@@ -28,6 +28,7 @@ from fxopt.edits import (
 from fxopt.edits.place import is_same, places_of, value_at
 from fxopt.edits.targets import target_of
 from fxopt.ui.markdown import code, escaped
+from fxopt.ui.panel import acting
 from fxopt.ui.session import Answer, Session
 from fxopt.ui.site_list import told_of_miss
 from fxopt.workbench import MissState
@@ -62,7 +63,7 @@ def _form(session: Session, name: str) -> None:
     act = acts[chosen]
     with st.form(f"edit {act.title} {name}", border=False):
         read = act.draw(node, offers)
-        st.form_submit_button("Apply", type="primary", on_click=session.edit, args=(name, read))
+        st.form_submit_button("Apply", type="primary", on_click=acting(session, session.edit), args=(name, read))
     if session.answer_to_edit is not None and session.answer_to_edit.node == name:
         _answer(session.answer_to_edit)
 

@@ -65,6 +65,11 @@ def _heard(key: str) -> Heard:
     return heard
 
 
+def heard_of(key: str) -> int:
+    """The number of the last act in the graph `key` that was obeyed; the graph waits to be told of it."""
+    return _heard(key).number
+
+
 def obey_graph(key: str, on_select: Callable[[str | None], None], on_toggle: Callable[[str], None]) -> None:
     """Do what the visitor did in the graph `key` since the last time. To be called before what that changes is drawn.
 
@@ -98,6 +103,7 @@ def graph_component(
     path: Way | None = None,
     link: str | None = None,
     foldable: bool = True,
+    on_events: Callable[[], None] = lambda: None,
 ) -> None:
     """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`.
 
@@ -109,7 +115,8 @@ def graph_component(
     module itself; None for nothing. With `dim`, what has no mark steps back. `height` is in pixels, or a length of CSS.
     `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
     visitor's place. Panes with one `link` share their selection, and the place they look at where they show one layout.
-    Without `foldable`, modules stay as they are. What the visitor does is for `obey_graph`.
+    Without `foldable`, modules stay as they are. What the visitor does is for `obey_graph`; `on_events` is called
+    before that, as the callback of a widget.
     """
     data = {
         "key": key,
@@ -133,5 +140,4 @@ def graph_component(
         if layout_bytes is not None:
             _code(key=f"{key}-code")
             _layout(key=f"{key}-layout", data=layout_bytes)
-        # The callback is there so that the page runs again.
-        _view(key=key, data=data, on_events_change=lambda: None)
+        _view(key=key, data=data, on_events_change=on_events)

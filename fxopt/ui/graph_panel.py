@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import get_args
 
 import streamlit as st
 
-from fxopt.ui.costs import cost_controls, costs_of, drawn_costs
-from fxopt.ui.graph_component import Bars, View, Way, graph_component, obey_graph
+from fxopt.ui.costs import chosen_costs, cost_controls, costs_of, drawn_costs
+from fxopt.ui.graph_component import Bars, View, Way, graph_component, heard_of, obey_graph
 from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
-from fxopt.ui.pictures import PackedLayout, packed
-from fxopt.ui.session import Session, Shown, Together
+from fxopt.ui.panel import acting, panel, redraw
+from fxopt.ui.pictures import PackedLayout, laying_out
+from fxopt.ui.session import RECENT, Session, Shown, Together
+from fxopt.ui.waiting import result_soon
 from fxopt.view import GraphView, Mark, VisibleGraph, default_unfolded, families, resolve, to_dot, visible
 from fxopt.view.engine import engines
 
@@ -24,16 +27,34 @@ PICTURES = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
 
 
-def obey_graphs(session: Session) -> None:
-    """Do what the visitor did in the graphs since the last time. To be called before anything is drawn."""
+def graph_panels(session: Session) -> None:
+    """Draw the graph, the bar above it, and what is told below it."""
+    above, graphs, below = st.container(), st.container(), st.container()
+    with graphs:  # first, as what the visitor looks at
+        panel(session, "graph", _graphs, _shown_by_graphs)
+    with above:
+        panel(session, "bar", _bar, _shown_by_bar)
+    with below:
+        panel(session, "facts", _facts, _shown_by_facts)
+
+
+def _obey(session: Session) -> None:
+    """Do what the visitor did in the graphs since the last time."""
     shown = session.together or session.shown
     for key, of in (("graph", "Now" if shown == "Side by side" else shown), ("graph before", "Original")):
         obey_graph(key, lambda name, of=of: _select(session, name or "", of), session.fold)  # type: ignore[misc]
 
 
-def graph_panel(session: Session) -> None:
-    """Draw the bar above the graph, and the graph: one of the two, both side by side, or both in one picture."""
-    _bar(session)
+def _shown_by_graphs(session: Session) -> Hashable:
+    return (
+        session.workbench.choices, session.unfolded, session.selected, session.shown, session.together,
+        session.looked_at, chosen_costs(), heard_of("graph"), heard_of("graph before"),
+    )  # fmt: skip
+
+
+def _graphs(session: Session) -> None:
+    """Draw one of the two graphs, both side by side, or both in one picture."""
+    session.listen("graphs", partial(_obey, session))
     together = session.together == "Side by side"
     panes = get_args(Shown) if together else (session.together or session.shown,)
     # What tells of waiting has a place of its own: the graph would be built anew if something came before it.
@@ -41,12 +62,13 @@ def graph_panel(session: Session) -> None:
         waiting, graphs = st.container(gap=None, key="graph waiting"), st.container()
     with waiting:
         picture = _picture(session)
+        if picture is None:
+            return
         costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
     with graphs:
         for place, shown in zip(st.columns(2, gap="small") if together else (graphs,), panes):
             with place:
                 _pane(session, picture, shown, *costs[shown])
-    _facts(session)
 
 
 def _visible(session: Session, shown: Shown) -> VisibleGraph:
@@ -54,12 +76,24 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
         shown = "Original"
     view = session.view_of(shown)
     key = (view.digest, session.unfolded)
-    return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded))
+    return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded), answers=RECENT)
 
 
-def _picture(session: Session) -> PackedLayout:
+def _picture(session: Session) -> PackedLayout | None:
+    """The picture of both graphs; while it is being made, the last one, if there was one. A newer one ends an older."""
     before, after = _visible(session, "Original"), _visible(session, "Now")
-    return session.remember("picture", (before.digest, after.digest), lambda: packed(before, after))
+    wanted = (before.digest, after.digest)
+    if session.laying_out is None or session.laying_out[0] != wanted:
+        if session.laying_out is not None:
+            session.laying_out[1].cancel()
+        session.laying_out = wanted, laying_out(before, after)
+    try:
+        made = result_soon(session.laying_out[1], f"Laying out {len(before.items):,} boxes")
+    except Exception:
+        session.laying_out = None  # whoever tries again begins anew
+        raise
+    session.picture = made or session.picture
+    return session.picture
 
 
 def _graph_behind(shown: str) -> Shown:
@@ -89,6 +123,7 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         bars=bars,
         path=path,
         link="graph" if linked else None,
+        on_events=partial(redraw, session),
     )
 
 
@@ -111,9 +146,16 @@ def _select(session: Session, name: str, shown: str) -> None:
         session.shown = "Now" if name in session.view_of("Now").by_name else "Original"
 
 
+def _every(session: Session) -> frozenset[str]:
+    """Every module that can be opened."""
+    return frozenset(session.view_of("Original").module_classes) | frozenset(session.view_of("Now").module_classes)
+
+
+def _shown_by_bar(session: Session) -> Hashable:
+    return session.shown, session.together, session.unfolded, _every(session)
+
+
 def _bar(session: Session) -> None:
-    view = session.view_of("Original")
-    every = frozenset(view.module_classes) | frozenset(session.view_of("Now").module_classes)
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph bar"):
         chosen = session.together or session.shown
         if st.session_state.get("shown") != chosen:
@@ -124,31 +166,30 @@ def _bar(session: Session) -> None:
             key="shown",
             label_visibility="collapsed",
             required=True,
-            on_change=_show,
-            args=(session,),
+            on_change=acting(session, partial(_show, session)),
         )
-        st.space("stretch")
         with st.container(horizontal=True, width="content", gap="small"):
-            _folding(session, view, every)
+            _folding(session)
 
 
-def _folding(session: Session, view: GraphView, every: frozenset[str]) -> None:
-    blocks = session.remember("blocks", None, lambda: default_unfolded(view))
+def _folding(session: Session) -> None:
+    blocks = session.remember("blocks", None, lambda: default_unfolded(session.view_of("Original")))
     for label, unfolded, told in (
         ("Fold", frozenset[str](), "Fold every module into one box"),
         ("Blocks", blocks, "Open as many modules as fit a first look"),
-        ("Unfold", every, "Open every module"),
+        ("Unfold", _every(session), "Open every module"),
     ):
         st.button(
             label,
             key=f"fold: {label}",
             help=told,
             disabled=unfolded == session.unfolded,
-            on_click=_unfold,
-            args=(session, unfolded),
+            on_click=acting(session, partial(_unfold, session, unfolded)),
         )
-    with st.popover("Save", key="save", help="The graph as a file"):
-        _downloads(session, session.view_of(session.shown))
+    files = st.popover("Save", key="save", help="The graph as a file", on_change="rerun")
+    if files.open:
+        with files:
+            _downloads(session)
 
 
 def _show(session: Session) -> None:
@@ -163,17 +204,30 @@ def _unfold(session: Session, unfolded: frozenset[str]) -> None:
     session.unfolded = unfolded
 
 
-def _downloads(session: Session, view: GraphView) -> None:
+def _downloads(session: Session) -> None:
+    """Draw what saves the graph as it is when it is clicked."""
     name = f"{session.opened.source.key.rpartition('/')[2]}-{session.shown.lower()}"
-    unfolded = session.unfolded
     st.download_button(
-        "DOT, every module open", lambda: to_dot(view), f"{name}.dot", "text/vnd.graphviz", key="save dot",
+        "DOT, every module open",
+        lambda: to_dot(_looked_at(session)),
+        f"{name}.dot",
+        "text/vnd.graphviz",
+        key="save dot",
         on_click="ignore",
-    )  # fmt: skip
+    )
     st.download_button(
-        "SVG, folded as shown", lambda: _svg(to_dot(view, unfolded)), f"{name}.svg", "image/svg+xml", key="save svg",
+        "SVG, folded as shown",
+        lambda: _svg(to_dot(_looked_at(session), session.unfolded)),
+        f"{name}.svg",
+        "image/svg+xml",
+        key="save svg",
         on_click="ignore",
-    )  # fmt: skip
+    )
+
+
+def _looked_at(session: Session) -> GraphView:
+    with session.at_work:
+        return session.view_of(session.shown)
 
 
 def _svg(dot: str) -> bytes:
@@ -182,6 +236,10 @@ def _svg(dot: str) -> bytes:
             [program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=60, check=True
         ).stdout
     return b""
+
+
+def _shown_by_facts(session: Session) -> Hashable:
+    return session.shown, chosen_costs(), session.workbench.choices if any(chosen_costs()) else None
 
 
 def _facts(session: Session) -> None:

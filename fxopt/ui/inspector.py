@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import streamlit as st
 from torch.fx import Node
 
@@ -9,6 +11,7 @@ from fxopt.core.graph import info_of, inputs_of, module_of, nodes_by_name, sourc
 from fxopt.edits import Probe
 from fxopt.ui.edit_form import edit_form
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session, Shown
 from fxopt.ui.verdict_list import said, verdict_list
 
@@ -16,8 +19,18 @@ MANY = 8
 """How many inputs or users are offered as buttons."""
 
 
-def inspector(session: Session) -> None:
+def inspector_panel(session: Session) -> None:
     """Draw what is selected; how to select something, where nothing is."""
+    panel(session, "inspected", _inspector, _shown_by_inspector)
+
+
+def _shown_by_inspector(session: Session) -> Hashable:
+    name = session.selected
+    is_open = name.startswith("@") and name.partition("#")[0][1:] in session.unfolded
+    return session.workbench.choices, name, is_open, session.shown, session.answer_to_edit
+
+
+def _inspector(session: Session) -> None:
     name = session.selected
     if not name:
         st.markdown("**Nothing selected**")
@@ -40,7 +53,10 @@ def _module(session: Session, path: str) -> None:
     st.caption(f"Module {code(kind)}" if kind else "Module")
     opened = path in session.unfolded
     st.button(
-        "Fold the module" if opened else "Open the module", key="fold selected", on_click=session.fold, args=(path,)
+        "Fold the module" if opened else "Open the module",
+        key="fold selected",
+        on_click=acting(session, session.fold),
+        args=(path,),
     )
     st.markdown(f"{counted(len(inside), 'node')} in it")
     names = {node.name for node in inside}
@@ -65,7 +81,9 @@ def _node(session: Session, name: str) -> None:
         here = "the original" if shown == "Now" else "the graph as it is now"
         where = "the graph as it is now" if shown == "Now" else "the original graph"
         st.caption(f"It has no counterpart in {here}.")
-        st.button(f"Only in {where}: show it", key="show where it is", on_click=session.show, args=(shown,))
+        st.button(
+            f"Only in {where}: show it", key="show where it is", on_click=acting(session, session.show), args=(shown,)
+        )
     _facts(node)
     _source(node)
     for told in session.workbench.story(name):
@@ -150,6 +168,12 @@ def _neighbors(session: Session, label: str, names: list[str]) -> None:
     st.caption(label)
     with st.container(horizontal=True, gap="xsmall"):
         for name in names[:MANY]:
-            st.button(code(name), key=f"{label} {name}", type="tertiary", on_click=session.select, args=(name,))
+            st.button(
+                code(name),
+                key=f"{label} {name}",
+                type="tertiary",
+                on_click=acting(session, session.select),
+                args=(name,),
+            )
         if len(names) > MANY:
             st.caption(f"and {len(names) - MANY} more")

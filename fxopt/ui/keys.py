@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
 
+from fxopt.ui.panel import panel, redraw
 from fxopt.ui.session import Session
 
 KEY = "keys"
@@ -55,24 +57,29 @@ SHEETS = {
 
 @dataclass
 class Heard:
-    """What was heard of the keys: the number of the last press, and whether the sheet is to be shown."""
+    """What was heard of the keys: the number of the last press, and how often the sheet was asked for, and shown."""
 
     number: int = 0
-    sheet: bool = False
+    sheets: int = 0
+    shown: int = 0
 
 
-def keys() -> None:
+def keys_panel(session: Session) -> None:
     """Listen for keys, and show the sheet where it was asked for. Draws nothing else."""
+    panel(session, "keys panel", _draw, lambda session: (_heard().number, _heard().sheets))
+
+
+def _draw(session: Session) -> None:
+    session.listen("keys", partial(_obey, session))
     heard = _heard()
-    # The callback is there so that the page runs again; what was pressed is obeyed before it is drawn.
-    _keys(key=KEY, data={"heard": heard.number}, on_pressed_change=lambda: None)
-    if heard.sheet:
+    _keys(key=KEY, data={"heard": heard.number}, on_pressed_change=partial(redraw, session))
+    if heard.shown != heard.sheets:
+        heard.shown = heard.sheets
         _sheet()
-        heard.sheet = False
 
 
 def ask_for_sheet() -> None:
-    _heard().sheet = True
+    _heard().sheets += 1
 
 
 def _heard() -> Heard:
@@ -80,8 +87,8 @@ def _heard() -> Heard:
     return heard
 
 
-def obey_keys(session: Session) -> None:
-    """Do what the keys say that were pressed since the last time. To be called before anything is drawn."""
+def _obey(session: Session) -> None:
+    """Do what the keys say that were pressed since the last time."""
     act(session, _heard(), (st.session_state.get(KEY) or {}).get("pressed") or ())
 
 
@@ -91,7 +98,7 @@ def act(session: Session, heard: Heard, pressed: Iterable[tuple[int, str]]) -> N
         if number > heard.number:
             heard.number = number
             if key == "?":
-                heard.sheet = True
+                heard.sheets += 1
             elif key in _ACTS:
                 _ACTS[key](session)
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 import streamlit as st
 
 from fxopt.ui.costs import WORDS, costs_of, path_of
 from fxopt.ui.markdown import counted, escaped
+from fxopt.ui.panel import redraw
 from fxopt.ui.session import Session
 from fxopt.view import GraphView, NodeView
 
@@ -26,8 +28,8 @@ class Table:
     rows: list[int]
 
 
-def obey_nodes(session: Session) -> None:
-    """Select the node whose row the visitor has chosen since the last time. To be called before anything is drawn."""
+def _obey(session: Session) -> None:
+    """Select the node whose row the visitor has chosen since the last time."""
     table: Table | None = st.session_state.get("nodes table")
     if table is None:
         return
@@ -38,6 +40,7 @@ def obey_nodes(session: Session) -> None:
 
 
 def nodes_tab(session: Session) -> None:
+    session.listen("nodes", partial(_obey, session))
     view = session.view_of(session.shown)
     asked = st.text_input(
         "Find nodes by name, target, module path or shape; a regular expression if you like",
@@ -84,7 +87,7 @@ def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
         key=key,
         hide_index=True,
         height=420,
-        on_select="rerun",
+        on_select=partial(redraw, session),
         selection_mode="single-row",
         selection_default={"selection": {"rows": chosen}},
         column_config={word: st.column_config.NumberColumn(format="localized") for word in WORDS.values()},

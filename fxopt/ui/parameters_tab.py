@@ -9,12 +9,14 @@ import streamlit as st
 
 from fxopt.evidence import ParameterRow, ParameterTable, Totals, parameter_table
 from fxopt.ui.markdown import escaped
-from fxopt.ui.session import Session
+from fxopt.ui.session import RECENT, Session
 
 
 def parameters_tab(session: Session) -> None:
     bench = session.workbench
-    table = session.remember("parameters", bench.choices, lambda: parameter_table(bench.pristine, bench.current))
+    table = session.remember(
+        "parameters", bench.choices, lambda: parameter_table(bench.pristine, bench.current), answers=RECENT
+    )
     _totals(table)
     # Nothing changed, no table: it would cost the first view of the page half a second.
     every = st.toggle("Every module, not only those that changed", key="every module")
@@ -39,17 +41,17 @@ def parameters_tab(session: Session) -> None:
 
 def _totals(table: ParameterTable) -> None:
     before, after = table.before, table.after
-    columns = st.columns(4)
-    for column, label, old, new, unit in zip(
-        columns,
+    parts = []
+    for label, old, new, unit in zip(
         ("Parameters", "Bytes of parameters", "Elements in buffers", "Bytes in all"),
         (before.parameters, before.parameter_bytes, before.buffers, _bytes(before)),
         (after.parameters, after.parameter_bytes, after.buffers, _bytes(after)),
         ("", " B", "", " B"),
     ):
-        # not st.metric: its script brings a charting library, which the first view of the page would wait for
         difference = f"{new - old:+,}" if new != old else "as before"
-        column.markdown(f"{label}  \n**{new:,}{unit}**  \n:small[:gray[{difference}]]")
+        parts.append(f"<div><dt>{label}</dt><dd><strong>{new:,}{unit}</strong></dd><dd>{difference}</dd></div>")
+    # not st.metric: its script brings a charting library, which the first view of the page would wait for
+    st.html(f'<dl class="totals">{"".join(parts)}</dl>')
 
 
 def _bytes(totals: Totals) -> int:

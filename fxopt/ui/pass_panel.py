@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import streamlit as st
 
 from fxopt.core import Exactness
@@ -13,6 +15,16 @@ from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState, SiteState
+
+
+def shown_by_passes(session: Session) -> Hashable:
+    """All that decides what the list of passes shows."""
+    bench, state = session.workbench, session.looked_at_state
+    places = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
+    return (
+        bench.choices, bench.can_undo, bench.can_redo, session.looked_at, session.listed, session.only_acting,
+        session.question, session.selected if session.selected in places else "",
+    )  # fmt: skip
 
 
 def pass_panel(session: Session) -> None:
@@ -80,8 +92,13 @@ def _filter(session: Session) -> None:
         "Only passes that act",
         key="only acting",
         help="Leave out the passes that find no site in this model",
-        on_change=lambda: setattr(session, "only_acting", st.session_state["only acting"]),
+        on_change=_list_only_acting,
+        args=(session,),
     )
+
+
+def _list_only_acting(session: Session) -> None:
+    session.only_acting = st.session_state["only acting"]
 
 
 def _row(session: Session, style: PassStyle, state: PassState) -> None:
@@ -92,7 +109,6 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
             _switch(session, state)
-            st.space("stretch")
             st.button(
                 f"Sites of {state.name}",
                 icon=":material/expand_less:" if looked_at else ":material/expand_more:",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import streamlit as st
 
 from fxopt.ui.job import Job, Progress
-from fxopt.ui.waiting import result_of
 from fxopt.view import Layout, VisibleGraph, layout, layout_both, pack
 
 LAYOUTS = 48
@@ -39,15 +38,10 @@ def _packed(
     return PackedLayout(picture.id, pack(picture), picture.graph)
 
 
-def packed(before: VisibleGraph, after: VisibleGraph) -> PackedLayout:
-    """One layout for both graphs. Says so on the page where it takes long; a run of the script that ends ends it."""
+def laying_out(before: VisibleGraph, after: VisibleGraph) -> Job[PackedLayout]:
+    """Begin to make one layout for both graphs. To cancel it ends its engine."""
 
     def work(progress: Progress) -> PackedLayout:
         return _packed(before.digest, after.digest, before, after, lambda: progress(0))
 
-    job = Job(work)
-    try:
-        return result_of(job, f"Laying out {len(before.items):,} boxes")
-    finally:
-        # Where the visitor has asked for something else meanwhile, this run ends here, and its engine with it.
-        job.cancel()
+    return Job(work)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import streamlit as st
 
 from fxopt.ui.markdown import counted, escaped
+from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session
 from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
@@ -48,11 +50,11 @@ def _marks_of(preview: Preview) -> list[tuple[str, MarkKind]]:
 
 
 def preview_line(session: Session) -> None:
-    """Draw the line, and listen for what is pointed at.
+    """Draw the line, and listen for what is pointed at."""
+    panel(session, "preview panel", _draw, lambda session: (session.pointed_at, session.workbench.choices))
 
-    It is no fragment: Streamlit sends what happens at once together, and a click that came with the request of a
-    fragment would run that fragment alone.
-    """
+
+def _draw(session: Session) -> None:
     pointed = _pointed(session)
     told, marks = "Point at a pass or a site: the graph shows what it would do.", None
     if pointed is not None:
@@ -69,7 +71,7 @@ def preview_line(session: Session) -> None:
             "marks": marks,
             "styles": [[style.name, style.letter, style.color] for style in session.styles.values()],
         }
-        _hover(key=KEY, data=data, on_over_change=lambda: _remember_where(session))
+        _hover(key=KEY, data=data, on_over_change=acting(session, partial(_remember_where, session)))
 
 
 def _remember_where(session: Session) -> None:

@@ -17,6 +17,8 @@ from fxopt.core import FxoptError
 from fxopt.edits import Edit
 from fxopt.evidence.running import run
 from fxopt.models import Inputs, ModelSource
+from fxopt.ui.job import Job
+from fxopt.ui.pictures import PackedLayout
 from fxopt.ui.switches import Switch, Switches
 from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
 from fxopt.workbench import Choice, PassState, Sites, Workbench
@@ -27,6 +29,9 @@ Together = Literal["Side by side", "Diff"]
 
 MODELS, CAPTURES = 3, 6
 """How many models and captures are kept in memory, for all visitors together."""
+
+RECENT = 4
+"""So many of the last states keep their pictures and tables: going back and forth is what the page is for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +143,25 @@ class Session:
     """The choices of passes for which outputs of a large model are compared."""
     measurement: Any = None
     """The last measurement of latency (`fxopt.ui.latency_tab.Measurement`), if there was one."""
+    picture: PackedLayout | None = None
+    """The picture of the graphs that was drawn last."""
+    laying_out: tuple[Hashable, Job[PackedLayout]] | None = None
+    """The picture that is to be drawn, and the work on it."""
+    drawing_all: bool = False
+    """Whether every panel is being drawn, not some alone (`fxopt.ui.panel`)."""
+    drawn: dict[str, tuple[Callable[[Session], Hashable], Hashable]] = field(default_factory=dict)
+    """For each panel, in the order in which they were drawn first: what it shows, as a question, and as the answer at
+    the time when it was drawn."""
+    awaited: set[str] = field(default_factory=set)
+    """The panels that the run that was asked for last draws, as far as they are not drawn yet."""
 
     def __post_init__(self) -> None:
         self.at_work = threading.RLock()
         """Held by whoever acts on the session or draws it."""
         self.workbench = Workbench(self.opened.pristine)
-        self._kept: dict[str, tuple[Hashable, Any]] = {}
+        self._kept: dict[str, dict[Hashable, Any]] = {}
         self._switches = Switches()
+        self._listening: dict[str, Callable[[], None]] = {}
         self.unfolded = default_unfolded(self.view_of("Original"))
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
@@ -154,12 +171,19 @@ class Session:
         self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
         self.shown, self.unfolded, self.only_acting = other.shown, other.unfolded, other.only_acting
 
-    def remember(self, what: str, key: Hashable, make: Callable[[], T]) -> T:
-        """The answer to `what` at `key`, made where the last answer was for another key."""
-        kept = self._kept.get(what)
-        if kept is None or kept[0] != key:
-            kept = self._kept[what] = (key, make())
-        answer: T = kept[1]
+    def remember(self, what: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
+        """The answer to `what` at `key`, made where none of the last answers was for this key.
+
+        Args:
+            what: the question; each has answers of its own.
+            answers: how many are kept. Give more than one only for plain data that depends on `key` alone: nodes and
+                modules of the current graph are others once it comes back to the same choices.
+        """
+        kept = self._kept.setdefault(what, {})
+        answer: T = kept.pop(key) if key in kept else make()
+        kept[key] = answer  # at the end: the first is the one that was asked for least lately
+        while len(kept) > answers:
+            del kept[next(iter(kept))]
         return answer
 
     # ---- the graphs
@@ -170,7 +194,9 @@ class Session:
     def view_of(self, shown: Shown) -> GraphView:
         if shown == "Original":
             return self.remember("original view", None, lambda: GraphView.of(self.opened.pristine))
-        return self.remember("view", self.workbench.choices, lambda: GraphView.of(self.workbench.current))
+        return self.remember(
+            "view", self.workbench.choices, lambda: GraphView.of(self.workbench.current), answers=RECENT
+        )
 
     @property
     def was_changed(self) -> bool:
@@ -218,11 +244,23 @@ class Session:
         """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so."""
         return self._switches.place(widget, name, sites, on)
 
+    def listen(self, to: str, obey: Callable[[], None]) -> None:
+        """Let `obey` do what the visitor does at `to`, which was drawn just now."""
+        self._listening[to] = obey
+
+    @alone
     def obey(self) -> None:
-        """Do what the switches were moved to since the last time. To be called before anything is drawn."""
+        """Do what the visitor did since the last time. To be called before anything is drawn."""
         for switch in self._switches.moved():
             if self._is_there(switch):
                 self.turn(switch.pass_name, switch.sites, switch.place)
+        for obey in self._listening.values():
+            obey()
+
+    @property
+    def stale_panels(self) -> list[str]:
+        """The panels that would show something else than they do."""
+        return [name for name, (shows, shown) in self.drawn.items() if shows(self) != shown]
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""

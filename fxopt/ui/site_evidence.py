@@ -14,7 +14,7 @@ from fxopt.ui.job import Job, Progress
 from fxopt.ui.latency_tab import watch
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session
-from fxopt.ui.waiting import result_of
+from fxopt.ui.waiting import result_soon
 from fxopt.workbench.site_trial import SiteTrial, site_trial
 
 KEPT = 16
@@ -93,9 +93,11 @@ def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
 
 def _error(found: SiteEvidence, job: Job[SiteReport]) -> None:
     try:
-        report = result_of(job, "Running the example with and without the site")
+        report = result_soon(job, "Running the example with and without the site")
     except FxoptError as error:
         st.error(escaped(str(error)))
+        return
+    if report is None:
         return
     lines = [_told(one) for one in sorted(report.site, key=lambda one: one.closeness)]
     more = [f"and {counted(len(lines) - MANY, 'output')} more, no farther apart"] if len(lines) > MANY else []

@@ -1,4 +1,4 @@
-"""Waiting for work beside the page: nothing is shown for a moment, then a quiet line."""
+"""Waiting for work beside the page: nothing is shown for a moment, then a quiet line; the page stays usable."""
 
 from __future__ import annotations
 
@@ -10,17 +10,28 @@ import streamlit as st
 from fxopt.ui.job import Job
 
 T = TypeVar("T")
-QUIET_SECONDS, POLL_SECONDS = 0.3, 0.1
+QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
 
 
-def result_of(job: Job[T], told: str) -> T:
-    """What a job gives, waited for; `told` says in the line what it does. Raises what the job raised."""
+def result_soon(job: Job[T], told: str) -> T | None:
+    """What a job gives, where it does so at once.
+
+    Otherwise None, and a line says `told`, what it does, until it is done; then the whole page is drawn again. To wait
+    for it here would hold up what the visitor does meanwhile: Streamlit lets the run of a panel come to its end first.
+
+    Raises:
+        Exception: what the job raised.
+    """
     if not job.wait(QUIET_SECONDS):
-        line, begun = st.empty(), time.monotonic() - QUIET_SECONDS
-        while not job.wait(POLL_SECONDS):
-            line.caption(f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s")
-        line.empty()
+        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - QUIET_SECONDS)
+        return None
     if job.failure is not None:
         raise job.failure
     assert job.result is not None
     return job.result
+
+
+def _line(job: Job[T], told: str, begun: float) -> None:
+    if not job.running:
+        st.rerun()
+    st.caption(f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s")

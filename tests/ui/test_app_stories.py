@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,8 +78,7 @@ def shown_marks(app: AppTest) -> set[object]:
 
 
 def metrics(app: AppTest) -> dict[str, str]:
-    lines = (text.value.replace("*", "").split("  \n") for text in app.markdown)
-    return {label: value for label, value, *_ in (line for line in lines if len(line) > 1)}
+    return dict(re.findall(r"<dt>(.+?)</dt><dd><strong>(.+?)</strong>", "".join(one.value for one in app.get("html"))))
 
 
 def texts(app: AppTest) -> str:

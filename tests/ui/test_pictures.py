@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fxopt.ui import pictures
+from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph, default_unfolded, visible
 from tests.view import graphs
 
@@ -18,43 +19,34 @@ def empty() -> None:
     pictures._packed.clear()
 
 
+def packed(before: VisibleGraph, after: VisibleGraph) -> pictures.PackedLayout:
+    found = result_soon(pictures.laying_out(before, after), "Laying out")
+    assert found is not None
+    return found
+
+
 def encoder(layers: int) -> VisibleGraph:
     view = graphs.encoder(layers)
     return visible(view, default_unfolded(view))
 
 
 def test_one_layout_serves_everyone_who_asks_for_it() -> None:
-    first = pictures.packed(encoder(2), encoder(2))
-    assert pictures.packed(encoder(2), encoder(2)) is first
-    assert pictures.packed(encoder(3), encoder(3)).id != first.id
+    first = packed(encoder(2), encoder(2))
+    assert packed(encoder(2), encoder(2)) is first
+    assert packed(encoder(3), encoder(3)).id != first.id
 
 
-def test_a_run_that_ends_ends_its_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Streamlit raises at the next command, once a visitor has asked for something else, stops the layout."""
+def test_a_layout_that_is_cancelled_ends_its_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = tmp_path / "engine"
     engine.write_text("#!/bin/sh\nexec sleep 100\n")
     engine.chmod(engine.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("FXOPT_DOT", str(engine))
 
-    class NewerRequest(BaseException):
-        pass
-
-    def ends(*_: object) -> None:
-        raise NewerRequest
-
-    jobs: list[pictures.Job[pictures.PackedLayout]] = []
-
-    class Watched(pictures.Job[pictures.PackedLayout]):
-        def __init__(self, *work: object) -> None:
-            super().__init__(*work)  # type: ignore[arg-type]
-            jobs.append(self)
-
-    monkeypatch.setattr(pictures, "Job", Watched)
-    monkeypatch.setattr(pictures, "result_of", ends)
-    with pytest.raises(NewerRequest):
-        pictures.packed(encoder(4), encoder(4))
-    assert jobs[0].wait(20)
-    assert "something else is to be shown" in jobs[0].error
+    job = pictures.laying_out(encoder(4), encoder(4))
+    assert not job.wait(0.5)
+    job.cancel()
+    assert job.wait(20)
+    assert "something else is to be shown" in job.error
 
 
 def test_a_failure_of_a_layout_is_raised_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,4 +55,4 @@ def test_a_failure_of_a_layout_is_raised_where_it_was_asked_for(monkeypatch: pyt
 
     monkeypatch.setattr(pictures, "layout", breaks)
     with pytest.raises(ZeroDivisionError, match="no room"):
-        pictures.packed(encoder(5), encoder(5))
+        packed(encoder(5), encoder(5))

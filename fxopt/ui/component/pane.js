@@ -87,7 +87,7 @@ class Pane {
     look?.(); // now that the legend, which takes room from the stage, is there
     this.takeSelection(data.selected ?? null);
     this.speak();
-    this.draw();
+    this.paint(); // not in the next frame, before which the browser still draws the rest of the page
   }
 
   adopt(scene, subject) {
@@ -351,15 +351,18 @@ class Pane {
 
   draw() {
     if (this.frame || !this.scene) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
-      paint(this.context, this);
-      this.map.paint();
-      shareCamera(this);
-      if (this.motion?.progress === 1) this.motion = null;
-      if (this.motion) this.draw();
-    });
+    this.frame = requestAnimationFrame(() => this.paint());
+  }
+
+  paint() {
+    cancelAnimationFrame(this.frame);
+    this.frame = 0;
+    if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
+    paint(this.context, this);
+    this.map.paint();
+    shareCamera(this);
+    if (this.motion?.progress === 1) this.motion = null;
+    if (this.motion) this.draw();
   }
 
   // Where the boxes of a new scene were in the old one, seen through the new camera.

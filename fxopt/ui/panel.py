@@ -1,0 +1,69 @@
+"""The panels of the page: each is drawn again only where it would show something else than it does.
+
+What a run of the script sends, the browser draws anew, whether it changed or not, at about a millisecond an element.
+So every panel is a fragment of Streamlit. What a visitor does runs those fragments alone whose panels would change, in
+the order in which they were drawn first; where that is not known beforehand, the whole page.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import streamlit as st
+
+from fxopt.ui.session import Session
+
+ALL = "all panels"
+"""The name of the panel around all the others."""
+
+fragment, rerun = st.fragment, st.rerun
+"""By these names, so that a test without a browser, which sees of a run only what it draws, can let all be drawn."""
+
+
+def panel(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
+    """Draw a panel.
+
+    Args:
+        name: of the panel; no other one on the page has it.
+        draw: draws it.
+        shows: gives everything that decides what it shows, but for what widgets in it say, as values to compare.
+    """
+    fragment(_drawn, key=name)(session, name, draw, shows)
+
+
+def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
+    with session.at_work:
+        if not session.drawing_all:
+            session.obey()
+            if name != ALL and set(session.stale_panels) - session.awaited - {name}:
+                rerun()  # what was done here, or came together with it, changes more than this panel
+        session.awaited.discard(name)
+        session.drawn[name] = (shows, shows(session))
+        session.drawing_all, before = session.drawing_all or name == ALL, session.drawing_all
+        try:
+            draw(session)
+        finally:
+            session.drawing_all = before
+
+
+def redraw(session: Session) -> None:
+    """As the callback of a widget: do what the visitor did, and draw the panels again that then show something else."""
+    with session.at_work:
+        session.obey()
+        stale = session.stale_panels
+        session.awaited = set(stale)
+    if stale:
+        rerun(ALL if ALL in stale else stale)
+
+
+def acting(session: Session, act: Callable[..., None]) -> Callable[..., None]:
+    """`act` as the callback of a widget, after which those panels are drawn again that then show something else."""
+
+    @functools.wraps(act)
+    def acted(*args: Any) -> None:
+        act(*args)
+        redraw(session)
+
+    return acted

@@ -1,0 +1,81 @@
+"""A visitor's act draws the panels again that it changes, and no wait holds the page up."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.serving import served
+from tests.browser.visitor import APP, FOLD, Visitor
+
+pytestmark = pytest.mark.browser
+
+
+def test_a_click_in_the_graph_draws_the_graph_and_the_inspector_alone(page: Page, serve: Callable[..., str]) -> None:
+    messages: list[int] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: messages.append(len(frame))))
+    visitor = Visitor(page, serve(APP))
+
+    def sent_for(act: Callable[[], None]) -> int:
+        page.wait_for_timeout(1000)
+        messages.clear()
+        act()
+        page.wait_for_timeout(1000)
+        return len(messages)
+
+    for_switch = sent_for(lambda: visitor.switch(FOLD))
+    visitor.sees_badge("4 sites on")
+    for_click = sent_for(lambda: visitor.click_node("stem_relu"))
+    expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
+    assert 0 < for_click < for_switch / 2
+
+
+def test_what_is_done_at_once_is_seen_everywhere(page: Page, serve: Callable[..., str]) -> None:
+    """The browser sends a click in the graph, a switch and a key together; only one of them says what is drawn."""
+    visitor = Visitor(page, serve(APP))
+    for on in (True, False, True):
+        name = "stem_relu" if on else "stem_conv"
+        page.evaluate(
+            """([name, label]) => {
+                const view = __fxopt.views[0];
+                const labels = [...document.querySelectorAll("label")];
+                view.select(view.scene.find(name), "now");
+                labels.find((one) => one.textContent.trim() === label).querySelector("input").click();
+                document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
+            }""",
+            [name, FOLD],
+        )
+        visitor.sees_badge("4 sites on" if on else "restored, bit for bit")
+        expect(page.locator(".st-key-inspected code").first).to_have_text(name)
+        expect(page.locator("[class*=st-key-pass-][class*=looked-at]")).to_have_count(1)
+        visitor.wait(f"view.selectedName === '{name}'")
+
+
+@pytest.fixture
+def slow_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = tmp_path / "engine"
+    engine.write_text(f'#!/bin/sh\nsleep 4\nexec {Path(sys.executable).parent / "graphviz-pure"} "$@"\n')
+    engine.chmod(engine.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("FXOPT_DOT", str(engine))
+
+
+def test_the_page_can_be_used_while_a_layout_is_being_made(page: Page, tmp_path: Path, slow_layouts: None) -> None:
+    with served(APP, log=tmp_path / "log.txt") as url:
+        visitor = Visitor(page, url)
+        first = page.evaluate("__fxopt.views[0].layoutId")
+        page.get_by_role("button", name="Fold", exact=True).click()
+        visitor.sees("Laying out")
+        visitor.click_node("stem_relu")
+        expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu", timeout=2_500)
+        assert page.evaluate("__fxopt.views[0].layoutId") == first, "it is still being made"
+        # Another one is asked for: nobody waits for the folded one any more.
+        page.get_by_role("button", name="Unfold", exact=True).click()
+        expect(page.get_by_text("Laying out")).to_have_count(0, timeout=20_000)
+        visitor.wait("view.scene.groups.size === 0")
+        expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
+        page.goto("about:blank")  # before the server ends

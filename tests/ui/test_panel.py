@@ -1,0 +1,121 @@
+"""Panels are drawn again where they would show something else, and left alone where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fxopt.models import ZOO
+from fxopt.ui import panel
+from fxopt.ui.panel import ALL, acting, redraw
+from fxopt.ui.session import Session, captured
+
+
+class WholePageError(Exception):
+    """What Streamlit's rerun does: nothing after it is done."""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was asked to be drawn again; ``"page"`` for the whole page."""
+    asked: list[Any] = []
+
+    def rerun(panels: Any = "page") -> None:
+        asked.append(panels)
+        if panels == "page":
+            raise WholePageError
+
+    monkeypatch.setattr(panel, "rerun", rerun)
+    return asked
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session(captured(ZOO[0].key, "", 2, None, ZOO[0]))
+
+
+def draw(session: Session, name: str, shows: Callable[[Session], str], inner: Callable[[Session], None]) -> None:
+    panel._drawn(session, name, inner, shows)
+
+
+def the_page(session: Session) -> list[str]:
+    """A page of three panels; says which were drawn."""
+    drawn: list[str] = []
+
+    def both(session: Session) -> None:
+        drawn.append(ALL)
+        draw(session, "graph", lambda session: session.selected + session.shown, lambda _: drawn.append("graph"))
+        draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+
+    draw(session, ALL, lambda session: session.looked_at, both)
+    return drawn
+
+
+def test_the_page_draws_every_panel_once_and_asks_for_nothing(session: Session, asked: list[Any]) -> None:
+    assert the_page(session) == [ALL, "graph", "inspected"]
+    assert not session.stale_panels
+    assert not session.drawing_all
+    redraw(session)
+    assert not asked
+
+
+def test_only_panels_that_would_show_something_else_are_drawn_again(session: Session, asked: list[Any]) -> None:
+    the_page(session)
+    acting(session, session.select)("stem_conv")
+    acting(session, session.show)("Original")
+    assert asked == [["graph", "inspected"], ["graph", "inspected"]]
+    the_page(session)
+    acting(session, session.show)("Now")
+    assert asked[2:] == [["graph"]]
+
+
+def test_the_panel_around_all_is_drawn_in_place_of_those_in_it(session: Session, asked: list[Any]) -> None:
+    the_page(session)
+    session.select("stem_conv")
+    acting(session, session.look_at)("MergeLinears")
+    assert asked == [ALL]
+
+
+def test_a_panel_that_runs_alone_asks_for_the_page_where_more_has_changed(session: Session, asked: list[Any]) -> None:
+    """What came together with the click that it was run for may change others as well."""
+    the_page(session)
+    session.show("Original")
+    drawn: list[str] = []
+    with pytest.raises(WholePageError):
+        draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+    assert not drawn
+    draw(session, "graph", lambda session: session.selected + session.shown, lambda _: drawn.append("graph"))
+    draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+    assert drawn == ["graph", "inspected"]
+    assert asked == ["page"]
+
+
+def test_panels_that_run_together_wait_for_each_other(session: Session, asked: list[Any]) -> None:
+    the_page(session)
+    acting(session, session.select)("stem_conv")
+    drawn: list[str] = []
+    draw(session, "graph", lambda session: session.selected, lambda _: drawn.append("graph"))
+    draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+    assert drawn == ["graph", "inspected"]
+    assert asked == [["graph", "inspected"]]
+
+
+def test_what_the_visitor_did_is_done_before_a_panel_is_drawn_alone(session: Session, asked: list[Any]) -> None:
+    the_page(session)
+    session.listen("graph", lambda: session.select("stem_relu"))
+    seen: list[str] = []
+    with pytest.raises(WholePageError):
+        draw(session, "inspected", lambda session: session.selected, lambda session: seen.append(session.selected))
+    assert session.selected == "stem_relu"
+    assert not seen
+
+
+def test_a_panel_that_fails_leaves_the_others_to_be_drawn_alone(session: Session, asked: list[Any]) -> None:
+    def fails(session: Session) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        draw(session, ALL, lambda session: session.looked_at, fails)
+    assert not session.drawing_all
