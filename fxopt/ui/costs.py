@@ -11,6 +11,7 @@ from fxopt.evidence import Costs, CriticalPath, critical_path, parameter_costs, 
 from fxopt.evidence.costs import Unit
 from fxopt.ui.graph_component import Bars, Way
 from fxopt.ui.job import Job
+from fxopt.ui.panel import redraw
 from fxopt.ui.session import Session, Shown
 from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
@@ -37,14 +38,17 @@ def chosen_costs() -> tuple[Unit | None, bool]:
     return unit, unit is not None and bool(st.session_state.get("critical path"))
 
 
-def cost_controls() -> None:
+def cost_controls(session: Session) -> None:
     """Draw what chooses the cost, and the critical path by it."""
-    chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170)
+    chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170,
+                          on_change=redraw, args=(session,))  # fmt: skip
     st.checkbox(
         "Critical path",
         key="critical path",
         disabled=UNITS[chosen] is None,
         help=_PATH_HELP if UNITS[chosen] is not None else "Choose a cost first",
+        on_change=redraw,
+        args=(session,),
     )
 
 

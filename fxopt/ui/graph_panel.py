@@ -256,7 +256,7 @@ def _facts(session: Session) -> None:
     free = f", free: {', '.join(report.free)}" if report.free else ""
     replayed = ", replayed against the model" if report.verified else ", not replayed"
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph facts"):
-        cost_controls()
+        cost_controls(session)
         costs = costs_of(session, session.shown)
         note = f"  \n{escaped(costs.note[0].upper() + costs.note[1:])}." if costs is not None and costs.note else ""
         st.caption(

@@ -20,9 +20,8 @@ _FOLDER_HELP = (
 
 def model_picker() -> Session | None:
     """Draw the picker, open what was asked for, and give the session; None while nothing could be opened."""
-    if "greeted" not in st.session_state:  # but not again where the visitor cancels this one
-        st.session_state.update(greeted=True, request=Request(ZOO[0].key))
     _choose_model()
+    _ask_for_what_is_chosen()
     # Both places are there in each run: what comes below keeps its position, or the browser would build it anew.
     waiting, told = st.empty(), st.empty()
     _open_requested(waiting)
@@ -40,7 +39,7 @@ def _choose_model() -> None:
     brand, picker, where, batch, sequence, reading = st.columns(widths, vertical_alignment="bottom")
     brand.html('<h1 class="brand">fxopt</h1>')
     titles = {source.key: source.title for source in ZOO} | {FOLDER: "A folder with weights (safetensors) …"}
-    picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model", on_change=_ask_for_model)
+    picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model")
     key = st.session_state["model"]
     if key == FOLDER:
         where.text_input(
@@ -48,7 +47,6 @@ def _choose_model() -> None:
             key="folder",
             placeholder="/path/to/model, then Enter",
             help=_FOLDER_HELP,
-            on_change=_ask_for_folder,
         )
     else:
         where.caption(escaped(model_source(key).description))
@@ -84,7 +82,6 @@ def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, what: str
         step=1,
         key=_size_key(what),
         help=f"A whole number {limits}",
-        on_change=_ask_for_sizes,
     )
 
 
@@ -110,22 +107,20 @@ def _sizes(key: str) -> Sizes | None:
 # ---- what was asked for
 
 
-def _ask_for_model() -> None:
-    if st.session_state["model"] == FOLDER:
-        if _folder():
-            _ask_for_folder()
+def _ask_for_what_is_chosen() -> None:
+    """Ask for what the fields say, where they say something else than the last time.
+
+    Not in callbacks of the fields: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+    """
+    model, folder = st.session_state["model"], _folder()
+    sizes = [st.session_state.get(_size_key(what)) for what in ("batch", "sequence")]
+    before = st.session_state.get("chosen")
+    if before == (model, folder, *sizes):
         return
-    st.session_state["request"] = Request(st.session_state["model"])
-
-
-def _ask_for_folder() -> None:
-    if _folder():
-        st.session_state["request"] = Request(FOLDER, _folder())
-
-
-def _ask_for_sizes() -> None:
-    batch, sequence = (st.session_state.get(_size_key(what)) for what in ("batch", "sequence"))
-    st.session_state["request"] = Request(st.session_state["model"], _folder(), batch, sequence)
+    is_the_same = before is not None and before[:2] == (model, folder)
+    if model != FOLDER or folder:
+        st.session_state["request"] = Request(model, folder, *sizes) if is_the_same else Request(model, folder)
+    st.session_state["chosen"] = (model, folder, *sizes)
 
 
 def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:

@@ -71,6 +71,14 @@ def test_bert_opens_folded_and_its_layers_show_what_the_pass_did_in_them(visit: 
     visitor.sees_badge("restored, bit for bit")
 
 
+def test_a_model_that_was_picked_opens_whatever_is_clicked_right_after(visit: Open) -> None:
+    visitor = visit()
+    visitor.pick("Digits: a small transformer")
+    visitor.page.get_by_role("button", name="Large type").click()
+    visitor.page.get_by_role("button", name="Large type").click()
+    visitor.wait("view.subject === 'digits_transformer'")
+
+
 def test_a_wrong_folder_leaves_everything_as_it_was(visit: Open, tmp_path: Path) -> None:
     visitor = visit()
     visitor.switch(FOLD)
