@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 from fxopt.core.edit import MARKS, Patch, run, undo
 from fxopt.core.errors import RewriteError
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
+from fxopt.core.garbage import without_collection
 from fxopt.core.index import GraphIndex
 from fxopt.core.patch_state import PatchState
 from fxopt.core.rewriter import MADE_BY
@@ -102,6 +103,7 @@ class Ledger(nn.Module):
         self._states.append(PatchState.of(entry.patch))
         self.entries.append(entry)
 
+    @without_collection
     def rewind(self, index: GraphIndex, length: int) -> tuple[Entry, ...]:
         """Undo all but the oldest `length` entries, and give those undone."""
         undone = tuple(self.entries[length:])

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from fxopt.core.copying import shared_copy
 from fxopt.core.errors import FxoptWarning, RewriteError
 from fxopt.core.exactness import Exactness
+from fxopt.core.garbage import without_collection
 from fxopt.core.index import GraphIndex
 from fxopt.core.ledger import Entry, Ledger, made_by, site_id
 from fxopt.core.reversing import check_that_nothing_is_lost
@@ -138,6 +139,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         first = (type(self).__doc__ or "").strip().partition("\n\n")[0]
         return re.sub(r"\s+", " ", first)
 
+    @without_collection
     def scan(self, gm: GraphModule | GraphIndex) -> Scan[M]:
         """Find where the pass applies and where it nearly does. Nothing is changed.
 
@@ -156,6 +158,7 @@ class Pass(ReversibleTransformation, Generic[M]):
                 matches.append(found)
         return Scan(tuple(matches), tuple(misses))
 
+    @without_collection
     def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
         """Rewrite every match, or those at `sites` only, until none is left; all or nothing.
 
