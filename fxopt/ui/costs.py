@@ -85,7 +85,7 @@ def path_of(session: Session, shown: Shown) -> CriticalPath | None:
 
 def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Bars, Way | None]:
     """Bars and critical path as the graph component takes them, by the boxes of `graph`."""
-    costs, path = costs_of(session, shown, waiting=True), path_of(session, shown)
+    costs, path = costs_of(session, shown), path_of(session, shown)
     if costs is None:
         return {}, None
     told = f"critical path: {path.share:.0%} of the {WORDS[costs.unit]}" if path is not None else ""

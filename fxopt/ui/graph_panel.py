@@ -64,6 +64,8 @@ def _graphs(session: Session) -> None:
         picture = _picture(session)
         if picture is None:
             return
+        for counted in dict.fromkeys((*map(_graph_behind, panes), session.shown)):
+            costs_of(session, counted, waiting=True)  # of what is told below the picture as well
         costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
     with graphs:
         for place, shown in zip(st.columns(2, gap="small") if together else (graphs,), panes):

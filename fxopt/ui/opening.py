@@ -66,9 +66,17 @@ class Opening:
             self.stage = stage
             return progress(0)
 
-        session = Session(captured(source.key, request.stamp, batch, sequence, source, tell))
-        if self.before is not None and self.before.opened.source.key == source.key:
-            session.resume(self.before)
+        return self._resumed(Session(captured(source.key, request.stamp, batch, sequence, source, tell)))
+
+    @property
+    def opened(self) -> Session | None:
+        """The session with what was opened, once it is; it goes on where the one before it is by now."""
+        return self.job.result and self._resumed(self.job.result)
+
+    def _resumed(self, session: Session) -> Session:
+        before = self.before
+        if before is not None and before.opened.source.key == session.opened.source.key:
+            session.resume(before)
         return session
 
     def wait(self, place: st.delta_generator.DeltaGenerator) -> None:

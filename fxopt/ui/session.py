@@ -166,10 +166,15 @@ class Session:
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
     def resume(self, other: Session) -> None:
-        """Go on where another session with the same model, at other sizes, was."""
+        """Go on where another session with the same model, at other sizes, is.
+
+        A click on one of its switches may be on its way, so they are taken over with what was obeyed of them.
+        """
+        self._switches = other._switches
         self.workbench.choose(other.workbench.choices, other.workbench.edits)
         self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
-        self.shown, self.unfolded, self.only_acting = other.shown, other.unfolded, other.only_acting
+        self.shown, self.together, self.unfolded = other.shown, other.together, other.unfolded
+        self.only_acting = other.only_acting
 
     def remember(self, what: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
         """The answer to `what` at `key`, made where none of the last answers was for this key.

@@ -265,3 +265,14 @@ def test_another_batch_keeps_the_passes_on(visit: Open) -> None:
     field.press("Enter")
     visitor.sees("batch norm at batch 3")
     visitor.sees_badge("4 sites on")
+
+
+def test_a_switch_right_after_another_batch_is_not_lost(visit: Open) -> None:
+    visitor = visit()
+    field = visitor.page.get_by_role("spinbutton", name="Batch")
+    for batch in (5, 6):
+        field.fill(str(batch))
+        field.press("Enter")
+        visitor.switch("FoldBatchNorm")
+        visitor.sees(f"batch norm at batch {batch}")
+        visitor.sees_badge("5 sites on" if batch == 5 else "restored, bit for bit")

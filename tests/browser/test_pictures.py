@@ -128,3 +128,19 @@ def test_the_critical_path_is_drawn_told_in_the_legend_and_listed_in_the_table(v
     visitor.wait(f"{on_it('@residual')} && {ends}")
     page.locator("label", has_text="Critical path").click()
     visitor.wait("view.path.boxes.size === 0")
+
+
+def test_what_is_told_below_the_graph_has_the_costs_of_the_graph_that_was_pointed_at_in_the_difference(
+    visitor: Visitor,
+) -> None:
+    page = visitor.page
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    page.get_by_role("combobox", name="Cost").click()
+    page.get_by_role("option", name="Cost: FLOPs").click()
+    visitor.wait("Object.keys(view.bars).length > 0")
+    page.get_by_role("radio", name="Diff").click()
+    visitor.wait("view.scene.find('stem_norm') >= 0")
+    page.evaluate("__fxopt.views[0].select(__fxopt.views[0].scene.find('stem_norm'), 'now')")
+    expect(page.locator(".st-key-inspected code").first).to_have_text("stem_norm")
+    expect(page.locator(".st-key-graph-facts")).to_contain_text("native_batch_norm", timeout=20_000)
