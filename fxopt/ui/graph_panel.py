@@ -31,11 +31,11 @@ def graph_panels(session: Session) -> None:
     """Draw the graph, the bar above it, and what is told below it."""
     above, graphs, below = st.container(), st.container(), st.container()
     with graphs:  # first, as what the visitor looks at
-        panel(session, "graph", _graphs, _shown_by_graphs)
+        panel(session, "graph panel", _graphs, _shown_by_graphs)
     with above:
-        panel(session, "bar", _bar, _shown_by_bar)
+        panel(session, "bar panel", _bar, _shown_by_bar)
     with below:
-        panel(session, "facts", _facts, _shown_by_facts)
+        panel(session, "facts panel", _facts, _shown_by_facts)
 
 
 def _obey(session: Session) -> None:

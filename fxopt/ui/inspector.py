@@ -21,7 +21,7 @@ MANY = 8
 
 def inspector_panel(session: Session) -> None:
     """Draw what is selected; how to select something, where nothing is."""
-    panel(session, "inspected", _inspector, _shown_by_inspector)
+    panel(session, "inspector panel", _inspector, _shown_by_inspector)
 
 
 def _shown_by_inspector(session: Session) -> Hashable:
