@@ -69,6 +69,31 @@ def shared_memory_conditions(
         yield _returned_condition(old, source, index)
 
 
+def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
+    """That nobody can tell when what stands for `old` is not its own but `what`, by writing or by what is returned.
+
+    Args:
+        what: in words, what it would be.
+        returned: whether it matters that `old`, or a view of it, is returned.
+    """
+    writer = index.writes_between(old, index.gm.graph.output_node(), old)
+    yield writer is not None and Unmet(
+        f"{writer.name} may change {old.name} in place later, which would then be {what}",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
+    )
+    yield (returned and is_returned(old, index)) and Unmet(
+        f"{old.name} is returned, and would then be {what}",
+        actual=f"an output that is {what}",
+        needed="an output with memory of its own",
+    )
+
+
+def is_returned(node: Node, index: GraphIndex) -> bool:
+    """Whether the caller may get `node`, or a view of it."""
+    return index.gm.graph.output_node() in _held_by_it(node, index)
+
+
 def strides_condition(old: Node, new: Node | None, index: GraphIndex) -> Condition:
     """That `new` lies in memory as `old` does, or nothing relies on how `old` does. Of None, it is not known."""
     same = new is not None and (

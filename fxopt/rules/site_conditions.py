@@ -11,7 +11,13 @@ from fxopt.core.fresh import returns_new_memory
 from fxopt.core.graph import info_of, inputs_of, operation_name
 from fxopt.core.guards import module_conditions, unaltered_conditions
 from fxopt.core.index import GraphIndex
-from fxopt.core.read_instead import read_instead_conditions, shared_memory_conditions, strides_condition
+from fxopt.core.read_instead import (
+    is_returned,
+    kept_apart_conditions,
+    read_instead_conditions,
+    shared_memory_conditions,
+    strides_condition,
+)
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import ModuleCall
 from fxopt.rules.replacement import Replacement
@@ -64,6 +70,43 @@ def same_result_conditions(
         yield from shared_memory_conditions(root, _sources(output, replacement, index), index, going)
         if stand_in is not None or (index.is_fresh(root) and _may_have_gaps(output)):
             yield strides_condition(root, stand_in, index)
+    yield from _apart_conditions(replacement, roots, index)
+
+
+def _apart_conditions(replacement: Replacement, roots: Sequence[Node], index: GraphIndex) -> Conditions[None]:
+    """That no root becomes a tensor of the model, or shares what is new with another root, where anyone can tell."""
+    made = [_made_of(output, replacement, index) for output in replacement.outputs]
+    for i, root in enumerate(roots):
+        for node in made[i]:
+            if node.op == "get_attr":
+                new = str(node.target) in replacement.tensors
+                what = "the same tensor in each call" if new else f"the model's own {node.target}"
+                yield from kept_apart_conditions(root, what, index)
+        for j, other in enumerate(roots):
+            if i != j and made[i].keys() & made[j].keys():
+                both = is_returned(root, index) and is_returned(other, index)
+                what = f"in the memory of {other.name} as well"
+                yield from kept_apart_conditions(root, what, index, returned=both)
+
+
+def _made_of(output: Node, replacement: Replacement, index: GraphIndex) -> dict[Node, None]:
+    """The new nodes whose memory `output` may share, itself first."""
+    found: dict[Node, None] = {}
+    todo = [output]
+    while todo:
+        node = todo.pop()
+        if node not in replacement.bound and node not in found:
+            found[node] = None
+            todo += _passed_on(node, replacement, index)
+    return found
+
+
+def _passed_on(node: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:
+    """What a new node reads, where it may give a part of it, or the very same."""
+    if node.op == "call_module":
+        module = replacement.modules.get(str(node.target)) or index.module_at(str(node.target))
+        return [] if returns_new_memory(module) else node.all_input_nodes
+    return [] if index.is_fresh(node) else node.all_input_nodes
 
 
 def _going(roots: Sequence[Node], captured: Sequence[Node]) -> set[Node]:
@@ -102,9 +145,6 @@ def _sources(output: Node, replacement: Replacement, index: GraphIndex) -> list[
         node = todo.pop()
         if node in replacement.bound:
             found[replacement.bound[node]] = None
-        elif node.op == "call_module":
-            if not returns_new_memory(replacement.modules.get(str(node.target)) or index.module_at(str(node.target))):
-                todo += node.all_input_nodes
-        elif not index.is_fresh(node):
-            todo += node.all_input_nodes
+        else:
+            todo += _passed_on(node, replacement, index)
     return list(found)

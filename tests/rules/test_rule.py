@@ -401,6 +401,66 @@ def test_memory_written_later_keeps_a_copy_a_copy() -> None:
     left_alone(remove_one, forward, "add_ may change")
 
 
+@fxopt.rewrite(exactness=fxopt.Exactness.BITWISE)
+def once(x, *activations: nn.ReLU):
+    """Replace activations of one value with a single one."""
+    yield [activation(x) for activation in activations]
+    y = nn.ReLU()(x)
+    return [y for _ in activations]
+
+
+@fxopt.rewrite
+def bias_alone(x, linear: nn.Linear):
+    """Replace a linear layer without weights with its bias."""
+    yield linear(x)
+    require(not linear.weight.any() and x.ndim == 1, "it has weights")
+    return linear.bias
+
+
+@fxopt.rewrite
+def zeros(x, linear: nn.Linear):
+    """Replace a linear layer without weights with zeros."""
+    yield linear(x)
+    require(not linear.weight.any() and x.ndim == 1, "it has weights")
+    return torch.zeros(linear.out_features) * 1.0
+
+
+def weightless() -> nn.Linear:
+    layer = linear()
+    with torch.no_grad():
+        layer.weight.zero_()
+    return layer
+
+
+def test_values_that_become_one_are_neither_written_to_nor_both_returned() -> None:
+    twice = {"a": nn.ReLU(), "b": nn.ReLU()}
+    gm = captured(lambda m, x: m.a(x).exp() + m.b(x), X, **twice)
+    assert_close_and_reversible(once, gm, X)
+    left_alone(once, lambda m, x: m.a(x).add_(1) + m.b(x), "add_ may change a in place later", **twice)
+    left_alone(once, lambda m, x: m.b(x) + m.a(x).add_(1), "add_ may change a in place later", **twice)
+    left_alone(once, lambda m, x: (m.a(x), m.b(x)), "a is returned, and would then be in the memory of b", **twice)
+    gm = captured(lambda m, x: (m.a(x), m.b(x).exp()), X, **twice)
+    assert_close_and_reversible(once, gm, X)
+
+
+def test_a_value_that_becomes_a_tensor_of_the_model_is_neither_written_to_nor_returned() -> None:
+    x = torch.rand(4)
+    for rule, whose in ((bias_alone, "the model's own a.bias"), (zeros, "the same tensor in each call")):
+        layer = weightless()
+        if rule is zeros:
+            layer.bias = None
+        gm = captured(lambda m, x: m.a(x).exp(), x, a=layer)
+        assert_close_and_reversible(rule, gm, x)
+        for forward, why in (
+            (lambda m, x: m.a(x).add_(1).exp(), f"add_ may change a in place later, which would then be {whose}"),
+            (lambda m, x: m.a(x), f"a is returned, and would then be {whose}"),
+            (lambda m, x: m.a(x).view(2, 2), f"a is returned, and would then be {whose}"),
+        ):
+            scan = rule.scan(captured(forward, x, a=layer))
+            assert not scan.matches
+            assert why in scan.misses[0].reason
+
+
 def test_a_write_to_a_new_result_is_no_reason_to_miss() -> None:
     gm = captured(lambda m, x: (m.a(x) * 2.0).relu_(), X, a=linear())
     assert_close_and_reversible(fold_scale, gm, X)
