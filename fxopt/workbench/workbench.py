@@ -73,8 +73,7 @@ class Workbench:
         self._by_signature: dict[str, Pass[Any]] = {pass_.signature: pass_ for pass_ in given}
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
-        self._current = shared_copy(self.pristine)
-        self._is_compiled = True
+        self.current: GraphModule = shared_copy(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
@@ -85,14 +84,6 @@ class Workbench:
         self._build()
 
     # ---- questions
-
-    @property
-    def current(self) -> GraphModule:
-        """The graph as it is now. Its code is generated where it is asked for, once a switch."""
-        if not self._is_compiled:
-            self._current.recompile()
-            self._is_compiled = True
-        return self._current
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -131,7 +122,7 @@ class Workbench:
     @property
     def is_changed(self) -> bool:
         """Whether any site is on."""
-        return bool(Ledger.entries_of(self._current))
+        return bool(Ledger.entries_of(self.current))
 
     @property
     def is_restored(self) -> bool:
@@ -149,10 +140,10 @@ class Workbench:
     def story(self, name: str) -> list[str]:
         """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
         told = []
-        origin = next((n.meta.get(ORIGIN) for n in self._current.graph.nodes if n.name == name), None)
+        origin = next((n.meta.get(ORIGIN) for n in self.current.graph.nodes if n.name == name), None)
         if isinstance(origin, Origin):
             told.append(f"made by {origin.pass_name} from {', '.join(origin.nodes) or origin.site}")
-        for entry in Ledger.entries_of(self._current):
+        for entry in Ledger.entries_of(self.current):
             if name in entry.patch.changed:
                 told.append(f"changed by {entry.name} at {entry.site}")
             if name in entry.patch.removed:
@@ -168,7 +159,7 @@ class Workbench:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
         i, gone = self._position(pass_), names_of(site)
-        name, before = self.order[i].name, self._in_force(self._current)
+        name, before = self.order[i].name, self._in_force(self.current)
         if not any(choice.on for choice in self.choices[i + (site is None) :]):
             return ()  # a later pass, or another site of this one, would have to be on
         after = set(self._in_force(self.trial(without(self.choices, self._states, i, site))))
@@ -181,7 +172,7 @@ class Workbench:
 
         It is neither linted nor recompiled. A pass that fails is rolled back: it has no site on.
         """
-        gm = shared_copy(self._current)
+        gm = shared_copy(self.current)
         index, same = GraphIndex(gm), self._alike(choices)
         if same < len(self._starts):
             ledger = Ledger.of(gm)
@@ -260,7 +251,7 @@ class Workbench:
         """
         while edit.signature in self._by_signature:
             edit = edit.another_turn()
-        edit.check(GraphIndex(self._current))
+        edit.check(GraphIndex(self.current))
         self._by_signature[edit.signature] = edit
         self._go((*self.choices, Choice(edit.signature, on=True)))
         if error := self._states[-1].error:
@@ -328,18 +319,18 @@ class Workbench:
         """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
         choices = self.choices
         same = self._alike(choices)
-        index = GraphIndex(self._current)
+        index = GraphIndex(self.current)
         if same < len(self._done):
-            ledger = Ledger.of(self._current)
+            ledger = Ledger.of(self.current)
             ledger.rewind(index, self._starts[same])
             ledger.close()
         del self._done[same:], self._starts[same:], self._states[same:]
         for choice in choices[same:]:
-            self._starts.append(len(Ledger.entries_of(self._current)))
+            self._starts.append(len(Ledger.entries_of(self.current)))
             self._done.append(choice)
             self._states.append(run_pass(self._by_signature[choice.signature], choice, index))
-        self._current.graph.lint()
-        self._is_compiled = False
+        self.current.graph.lint()
+        self.current.recompile()
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:

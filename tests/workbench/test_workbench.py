@@ -279,3 +279,14 @@ def test_two_workbenches_of_one_model_do_not_see_each_other() -> None:
     second.reverse_all()
     assert second.is_restored
     assert fingerprint(gm) == first.fingerprint
+
+
+def test_a_graph_that_is_held_runs_what_is_on_now() -> None:
+    wb = Workbench(ATTENTION.graph())
+    held = wb.current
+    wb.turn_on("MergeLinears")
+    torch.testing.assert_close(outputs(held, ATTENTION.inputs()), outputs(wb.pristine, ATTENTION.inputs()))
+    assert "q_k_v_merged" in held.code
+    wb.reverse_all()
+    assert held.code == wb.pristine.code
+    assert held is wb.current
