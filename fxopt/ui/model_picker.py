@@ -137,7 +137,7 @@ def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:
     if opening.job.failure is not None:
         st.session_state["problem"] = Problem.of(opening.title, opening.job.failure)
     else:
-        st.session_state["session"] = opening.opened
+        st.session_state["session"] = opening.session()
         st.session_state.pop("problem", None)
     for done in ("request", "opening"):
         st.session_state.pop(done, None)

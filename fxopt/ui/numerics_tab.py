@@ -8,7 +8,8 @@ from fxopt.core.errors import FxoptError
 from fxopt.evidence import NumericsReport, compare_outputs
 from fxopt.models import Inputs
 from fxopt.ui.markdown import escaped
-from fxopt.ui.session import OpenModel, Session
+from fxopt.ui.open_model import OpenModel
+from fxopt.ui.session import Session
 
 SMALL = 5_000_000
 """Up to so many parameters, outputs are compared without being asked for."""

@@ -13,7 +13,8 @@ import streamlit as st
 from fxopt.models import LocalFolder, ModelSource, model_source
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
-from fxopt.ui.session import Session, captured
+from fxopt.ui.open_model import captured
+from fxopt.ui.session import Session
 
 FOLDER = "folder"
 QUIET_SECONDS, PATIENT_SECONDS, POLL_SECONDS = 0.3, 2.5, 0.1
@@ -68,9 +69,8 @@ class Opening:
 
         return self._resumed(Session(captured(source.key, request.stamp, batch, sequence, source, tell)))
 
-    @property
-    def opened(self) -> Session | None:
-        """The session with what was opened, once it is; it goes on where the one before it is by now."""
+    def session(self) -> Session | None:
+        """A session with what was opened, once it is. It goes on where the one before it is by now."""
         return self.job.result and self._resumed(self.job.result)
 
     def _resumed(self, session: Session) -> Session:

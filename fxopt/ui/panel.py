@@ -34,26 +34,26 @@ def panel(session: Session, name: str, draw: Callable[[Session], None], shows: C
 
 
 def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
+    drawn = session.drawn
     with session.at_work:
-        if not session.drawing_all:
+        if not drawn.everything:
             session.obey()
-            if name != ALL and set(session.stale_panels) - session.awaited - {name}:
+            if name != ALL and set(drawn.stale) - drawn.awaited - {name}:
                 rerun()  # what was done here, or came together with it, changes more than this panel
-        session.awaited.discard(name)
-        session.drawn[name] = (shows, shows(session))
-        session.drawing_all, before = session.drawing_all or name == ALL, session.drawing_all
+        drawn.note(name, lambda: shows(session))
+        before, drawn.everything = drawn.everything, drawn.everything or name == ALL
         try:
             draw(session)
         finally:
-            session.drawing_all = before
+            drawn.everything = before
 
 
 def redraw(session: Session) -> None:
     """As the callback of a widget: do what the visitor did, and draw the panels again that then show something else."""
     with session.at_work:
         session.obey()
-        stale = session.stale_panels
-        session.awaited = set(stale)
+        stale = session.drawn.stale
+        session.drawn.awaited = set(stale)
     if stale:
         rerun(ALL if ALL in stale else stale)
 

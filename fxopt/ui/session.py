@@ -8,16 +8,14 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-import streamlit as st
-from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.capture import CaptureReport, capture
 from fxopt.core import FxoptError
 from fxopt.edits import Edit
 from fxopt.evidence.running import run
-from fxopt.models import Inputs, ModelSource
+from fxopt.ui.drawn import Drawn
 from fxopt.ui.job import Job
+from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
 from fxopt.ui.switches import Switch, Switches
 from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
@@ -27,52 +25,8 @@ T = TypeVar("T")
 Shown = Literal["Original", "Now"]
 Together = Literal["Side by side", "Diff"]
 
-MODELS, CAPTURES = 3, 6
-"""How many models and captures are kept in memory, for all visitors together."""
-
 RECENT = 4
 """So many of the last states keep their pictures and tables: going back and forth is what the page is for."""
-
-
-@dataclass(frozen=True, eq=False)
-class OpenModel:
-    """A captured model, as all visitors share it: it is read, never changed."""
-
-    source: ModelSource
-    model: nn.Module
-    batch: int
-    sequence: int | None
-    inputs: Inputs
-    pristine: GraphModule
-
-    @property
-    def report(self) -> CaptureReport:
-        return self.pristine.meta.get("fxopt", CaptureReport("given"))
-
-    @property
-    def sizes(self) -> str:
-        return f"batch {self.batch}" + (f", sequence {self.sequence}" if self.sequence is not None else "")
-
-
-@st.cache_resource(max_entries=MODELS, show_spinner=False)
-def built(key: str, stamp: str, _source: ModelSource) -> nn.Module:
-    """The model of a source. `stamp` changes where the files behind `key` do."""
-    return _source.build()
-
-
-@st.cache_resource(max_entries=CAPTURES, show_spinner=False)
-def captured(
-    key: str,
-    stamp: str,
-    batch: int,
-    sequence: int | None,
-    _source: ModelSource,
-    _progress: Callable[[str], bool] | None = None,
-) -> OpenModel:
-    """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
-    model = built(key, stamp, _source)
-    args, kwargs = _source.inputs(model, batch, sequence)
-    return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs, progress=_progress))
 
 
 @dataclass(frozen=True)
@@ -147,13 +101,8 @@ class Session:
     """The picture of the graphs that was drawn last."""
     laying_out: tuple[Hashable, Job[PackedLayout]] | None = None
     """The picture that is to be drawn, and the work on it."""
-    drawing_all: bool = False
-    """Whether every panel is being drawn, not some alone (`fxopt.ui.panel`)."""
-    drawn: dict[str, tuple[Callable[[Session], Hashable], Hashable]] = field(default_factory=dict)
-    """For each panel, in the order in which they were drawn first: what it shows, as a question, and as the answer at
-    the time when it was drawn."""
-    awaited: set[str] = field(default_factory=set)
-    """The panels that the run that was asked for last draws, as far as they are not drawn yet."""
+    drawn: Drawn = field(default_factory=Drawn)
+    """What the panels of the page show."""
 
     def __post_init__(self) -> None:
         self.at_work = threading.RLock()
@@ -261,11 +210,6 @@ class Session:
                 self.turn(switch.pass_name, switch.sites, switch.place)
         for obey in self._listening.values():
             obey()
-
-    @property
-    def stale_panels(self) -> list[str]:
-        """The panels that would show something else than they do."""
-        return [name for name, (shows, shown) in self.drawn.items() if shows(self) != shown]
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""

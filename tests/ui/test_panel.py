@@ -9,8 +9,9 @@ import pytest
 
 from fxopt.models import ZOO
 from fxopt.ui import panel
+from fxopt.ui.open_model import captured
 from fxopt.ui.panel import ALL, acting, redraw
-from fxopt.ui.session import Session, captured
+from fxopt.ui.session import Session
 
 
 class WholePageError(Exception):
@@ -55,8 +56,8 @@ def the_page(session: Session) -> list[str]:
 
 def test_the_page_draws_every_panel_once_and_asks_for_nothing(session: Session, asked: list[Any]) -> None:
     assert the_page(session) == [ALL, "graph", "inspected"]
-    assert not session.stale_panels
-    assert not session.drawing_all
+    assert not session.drawn.stale
+    assert not session.drawn.everything
     redraw(session)
     assert not asked
 
@@ -118,4 +119,4 @@ def test_a_panel_that_fails_leaves_the_others_to_be_drawn_alone(session: Session
 
     with pytest.raises(ZeroDivisionError):
         draw(session, ALL, lambda session: session.looked_at, fails)
-    assert not session.drawing_all
+    assert not session.drawn.everything
