@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ class GraphView:
         """The same for the same picture, in every process: a key for caches."""
         state = blake2b(digest_size=12)
         for node in self.nodes:
-            state.update(repr(tuple(vars(node).values())).encode())
+            state.update(repr(_FIELDS(node)).encode())
         state.update(repr(self.edges).encode())
         return state.hexdigest()
 
@@ -74,6 +75,9 @@ class GraphView:
         signatures = {path: (parents[path], self.module_classes[path], tuple(of)) for path, of in inside.items()}
         counts = Counter(signatures.values())
         return {path: counts[signature] for path, signature in signatures.items()}
+
+
+_FIELDS = attrgetter(*(field.name for field in fields(NodeView)))
 
 
 def _node_view(node: Node, is_size: bool) -> NodeView:
