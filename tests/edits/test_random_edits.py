@@ -57,12 +57,14 @@ def walk(example: Example, seed: int, steps: int) -> int:
         edit = drawn(index.nodes[draw.choice(list(index.nodes))], index, draw)
         act = draw.choice(["edit", "edit", "edit", "switch", "back"])
         if act == "edit" and edit is not None:
+            before = wb.choices
             try:
                 wb.edit(edit)
             except EditError:
-                continue
-            made += 1
-            outputs(wb.current, example.inputs())  # an edit that passed the check runs
+                assert wb.choices == before, "a refused edit changes nothing"
+            else:
+                made += 1
+                outputs(wb.current, example.inputs())  # an edit that passed the check runs
         elif act == "switch":
             draw.choice([wb.turn_on, wb.turn_off])(draw.choice(wb.passes))
         else:
