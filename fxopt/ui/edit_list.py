@@ -9,6 +9,7 @@ from fxopt.ui.markdown import escaped
 from fxopt.ui.question import ask_about
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
+from fxopt.ui.switches import widget_of
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState
 
@@ -20,7 +21,7 @@ def edit_row(session: Session, style: PassStyle, state: PassState) -> None:
     with st.container(border=True, gap="xxsmall", key=f"pass {style.letter} {manner}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-            switch = session.switch_for(f"on {state.name}", state.name, None, state.on)
+            switch = session.switch_for(widget_of(state.name), state.name, None, state.on)
             # The words stand beside it: a label is read out as it is written, with the backslashes of Markdown.
             st.toggle(edit.summary, value=switch.first, key=switch.key, label_visibility="collapsed")
             st.button(

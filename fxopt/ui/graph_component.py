@@ -7,11 +7,13 @@ the browser, and nothing is sent from there but what the visitor does.
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import streamlit as st
 
@@ -19,8 +21,8 @@ from fxopt.view import ResolvedMarks
 
 _FOLDER = Path(__file__).parent / "component"
 _CODE = (
-    "scene", "sides", "theme", "camera", "boxes", "paint", "minimap", "chrome", "input", "links", "pane", "unpack",
-    "store", "ghosts",
+    "scene", "sides", "theme", "camera", "boxes", "paint", "minimap", "chrome", "input", "links", "foreseen", "pane",
+    "unpack", "store", "ghosts",
 )  # fmt: skip
 
 
@@ -45,6 +47,9 @@ _code = st.components.v2.component("fxopt_code", js=code())
 _layout = st.components.v2.component("fxopt_layout", js=_entry("layouts"))
 _view = st.components.v2.component("fxopt_graph", js=_entry("mount"))
 
+
+_TURNS = itertools.count()
+"""Tell the browser what is said anew from what it heard before."""
 
 View = Literal["before", "after", "both"]
 Bars: TypeAlias = Mapping[int, tuple[float, str]]
@@ -103,8 +108,9 @@ def graph_component(
     path: Way | None = None,
     link: str | None = None,
     foldable: bool = True,
+    foreseen: Mapping[str, str] | None = None,
     on_events: Callable[[], None] = lambda: None,
-) -> None:
+) -> str:
     """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`.
 
     Without `layout_bytes`, another pane on the page brings that layout. Of a layout of two graphs, `side` says which is
@@ -115,12 +121,15 @@ def graph_component(
     module itself; None for nothing. With `dim`, what has no mark steps back. `height` is in pixels, or a length of CSS.
     `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
     visitor's place. Panes with one `link` share their selection, and the place they look at where they show one layout.
-    Without `foldable`, modules stay as they are. What the visitor does is for `obey_graph`; `on_events` is called
-    before that, as the callback of a widget.
+    Without `foldable`, modules stay as they are. `foreseen` are pictures that were shown before, by the acts that lead
+    back to them: each by the class of its widget, or the name of a key. They are painted before Python has answered.
+    What the visitor does is for `obey_graph`; `on_events` is called before that, as the callback of a widget.
+
+    Returns:
+        the digest of the picture, by which `foreseen` names it later.
     """
-    data = {
+    data: dict[str, Any] = {
         "key": key,
-        "heard": _heard(key).number,
         "layout": layout_id,
         "marks": marks.payload() if marks else {},
         "selected": selected,
@@ -135,9 +144,12 @@ def graph_component(
         "path": {"boxes": [*path[0]], "told": path[1]} if path else None,
         "foldable": foldable,
     }
+    picture = hashlib.blake2b(json.dumps(data).encode(), digest_size=8).hexdigest()
+    data |= {"picture": picture, "foreseen": foreseen or {}, "heard": _heard(key).number, "turn": next(_TURNS)}
     # Without a gap of its own, what shows nothing would still move the rest down.
     with st.container(gap=None):
         if layout_bytes is not None:
             _code(key=f"{key}-code")
             _layout(key=f"{key}-layout", data=layout_bytes)
         _view(key=key, data=data, on_events_change=on_events)
+    return picture

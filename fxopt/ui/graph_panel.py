@@ -10,6 +10,7 @@ from typing import get_args
 import streamlit as st
 
 from fxopt.ui.costs import chosen_costs, cost_controls, costs_of, drawn_costs
+from fxopt.ui.foreseen import End
 from fxopt.ui.graph_component import Bars, View, Way, graph_component, heard_of, obey_graph
 from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
@@ -46,9 +47,15 @@ def _obey(session: Session) -> None:
 
 
 def _shown_by_graphs(session: Session) -> Hashable:
+    look = _look(session, (session.workbench.choices, session.looked_at))
+    return look, heard_of("graph"), heard_of("graph before")
+
+
+def _look(session: Session, end: End) -> tuple[Hashable, ...]:
+    """All that decides how the graphs look where acts of the visitor have led to `end`."""
+    known = tuple(pass_.signature for pass_ in session.workbench.known)
     return (
-        session.workbench.choices, session.unfolded, session.selected, session.shown, session.together,
-        session.looked_at, chosen_costs(), heard_of("graph"), heard_of("graph before"),
+        *end, session.unfolded, session.selected, session.shown, session.together, chosen_costs(), known,
     )  # fmt: skip
 
 
@@ -108,10 +115,12 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
     states = session.colored_states
     # The picture that is always there brings the layout, so that going from one to another sends none.
     is_first = not linked or shown == "Now"
-    graph_component(
+    key = "graph" if is_first else "graph before"
+    looks = {act: (key, *_look(session, end)) for act, end in session.ends().items()}
+    painted = graph_component(
         picture.data if is_first else None,
         picture.id,
-        key="graph" if is_first else "graph before",
+        key=key,
         marks=resolve(_marks(session, shown), picture.graph, [state.name for state in states]),
         selected=session.selected or None,
         height=HEIGHT,
@@ -125,8 +134,10 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         bars=bars,
         path=path,
         link="graph" if linked else None,
+        foreseen=session.foreseen.pictures(looks),
         on_events=partial(redraw, session),
     )
+    session.foreseen.painted((key, *_look(session, (session.workbench.choices, session.looked_at))), painted)
 
 
 def _marks(session: Session, shown: str) -> Mapping[str, Sequence[Mark]]:

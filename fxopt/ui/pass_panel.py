@@ -13,6 +13,7 @@ from fxopt.ui.preview_line import preview_line
 from fxopt.ui.question import ask_about
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
+from fxopt.ui.switches import widget_of
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState, SiteState
 
@@ -128,7 +129,7 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
 
 
 def _switch(session: Session, state: PassState) -> None:
-    switch = session.switch_for(f"on {state.name}", state.name, None, state.on)
+    switch = session.switch_for(widget_of(state.name), state.name, None, state.on)
     st.toggle(
         state.name,
         value=switch.first,

@@ -12,6 +12,7 @@ import streamlit as st
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session
+from fxopt.ui.switches import as_class
 from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
 from fxopt.workbench import PassState, Sites
@@ -92,14 +93,9 @@ def _pointed(session: Session) -> Pointed | None:
         if what == "pass":
             return Pointed(row, state, None) if state.sites else None
         for family in families_of(session.view_of("Original"), state.sites):
-            if what == "sites" and _as_class(family.place) == place:
+            if what == "sites" and as_class(family.place) == place:
                 return Pointed(row, state, family.names)
             for name in family.names:
-                if what == "site" and _as_class(name) == place:
+                if what == "site" and as_class(name) == place:
                     return Pointed(row, state, (name,))
     return None
-
-
-def _as_class(name: str) -> str:
-    """`name` as it stands in the class of a container with a key."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "-", name)

@@ -14,10 +14,11 @@ from fxopt.core import FxoptError
 from fxopt.edits import Edit
 from fxopt.evidence.running import run
 from fxopt.ui.drawn import Drawn
+from fxopt.ui.foreseen import End, Foreseen
 from fxopt.ui.job import Job
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
-from fxopt.ui.switches import Switch, Switches
+from fxopt.ui.switches import Switch, Switches, as_class, widget_of
 from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
 from fxopt.workbench import Choice, PassState, Sites, Workbench
 
@@ -103,6 +104,8 @@ class Session:
     """The picture that is to be drawn, and the work on it."""
     drawn: Drawn = field(default_factory=Drawn)
     """What the panels of the page show."""
+    foreseen: Foreseen = field(default_factory=Foreseen)
+    """What the browser paints before it hears of it."""
 
     def __post_init__(self) -> None:
         self.at_work = threading.RLock()
@@ -207,7 +210,7 @@ class Session:
         """Do what the visitor did since the last time. To be called before anything is drawn."""
         for switch in self._switches.moved():
             if self._is_there(switch):
-                self.turn(switch.pass_name, switch.sites, switch.place)
+                self.turn(switch.pass_name, switch.sites, switch.place, widget=switch.widget)
         for obey in self._listening.values():
             obey()
 
@@ -218,16 +221,37 @@ class Session:
         return state is not None and {site.site for site in state.sites}.issuperset(sites)
 
     @alone
-    def turn(self, name: str, sites: Sites, on: bool, sure: bool = False) -> None:
-        """Switch a pass or some of its sites; ask first, unless `sure`, where others rest on what goes off."""
+    def turn(self, name: str, sites: Sites, on: bool, sure: bool = False, widget: str = "") -> None:
+        """Switch a pass or some of its sites; ask first, unless `sure`, where others rest on what goes off.
+
+        `widget` is the switch that was moved, where it was one.
+        """
+        bench, before = self.workbench, self.workbench.choices
         self.look_at(name)
         self.question = None
         if on:
-            self.workbench.turn_on(name, sites)
-        elif not sure and (resting := self.workbench.resting_on(name, sites)):
+            bench.turn_on(name, sites)
+        elif not sure and (resting := bench.resting_on(name, sites)):
             self.question = Question(name, sites, resting)
         else:
-            self.workbench.turn_off(name, sites)
+            bench.turn_off(name, sites)
+        if widget and not sure and self.question is None:
+            self.foreseen.led(before, as_class(widget), (bench.choices, name))
+            asks = on and bench.may_rest_on(name, sites)
+            if not asks and bench.with_(name, sites, on=not on) == before:
+                self.foreseen.led(bench.choices, as_class(widget), (before, name))
+
+    def ends(self) -> dict[str, End]:
+        """Where acts lead that are known to lead somewhere, by the class of their widget; the key Enter by its name."""
+        bench = self.workbench
+        ends = self.foreseen.ends(bench.choices)
+        if (current := self._current) and (act := as_class(widget_of(*current[:2]))) in ends:
+            ends["Enter"] = ends[act]
+        off = tuple(Choice(choice.signature) for choice in bench.choices)
+        for act, choices in (("icon-undo", bench.undone), ("icon-redo", bench.redone), ("reverse-all", off)):
+            if choices is not None:
+                ends[act] = choices, self.looked_at
+        return ends
 
     @alone
     def answer(self, sure: bool) -> None:
@@ -311,14 +335,22 @@ class Session:
     @alone
     def switch_current(self) -> None:
         """Switch the selected site of the pass that is looked at; the pass, where none is; nothing at a near miss."""
+        if (current := self._current) is not None:
+            name, site, on = current
+            self.turn(name, site or None, not on, widget=widget_of(name, site))
+
+    @property
+    def _current(self) -> tuple[str, str, bool] | None:
+        """What `switch_current` switches: the pass, its site or an empty string, and whether it is on."""
         state = self.looked_at_state
         if state is None:
-            return
+            return None
         site = next((site for site in state.sites if site.site == self.selected), None)
         if site is not None:
-            self.turn(state.name, site.site, not site.on)
-        elif (state.sites or state.on) and self.selected not in [miss.site for miss in state.misses]:
-            self.turn(state.name, None, not state.on)
+            return state.name, site.site, site.on
+        if (state.sites or state.on) and self.selected not in [miss.site for miss in state.misses]:
+            return state.name, "", state.on
+        return None
 
     def list_more(self) -> None:
         self.listed += 20

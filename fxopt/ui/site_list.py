@@ -7,6 +7,7 @@ import streamlit as st
 from fxopt.core import Exactness
 from fxopt.ui.markdown import code, counted, escaped, from_docstring
 from fxopt.ui.session import Session
+from fxopt.ui.switches import widget_of
 from fxopt.workbench import MissState, PassState, SiteState
 from fxopt.workbench.copies import Family, families_of
 
@@ -53,7 +54,7 @@ def _families(session: Session, state: PassState) -> tuple[Family, ...]:
 
 def _family(session: Session, state: PassState, family: Family) -> None:
     every = family.sites_on == len(family.sites)
-    widget = f"on {state.name} at all {family.place}"
+    widget = widget_of(state.name, f"all {family.place}")
     switch = session.switch_for(widget, state.name, family.names, every)
     with st.container(gap=None, key=f"sites {session.styles[state.name].letter} at {family.place}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
@@ -83,7 +84,7 @@ def _site(session: Session, state: PassState, site: SiteState) -> None:
 
 def _switch(session: Session, state: PassState, site: SiteState, current: bool = False, told: str = "") -> None:
     """One site with its switch, in a frame where it is the current one."""
-    switch = session.switch_for(f"on {state.name} at {site.site}", state.name, site.site, site.on)
+    switch = session.switch_for(widget_of(state.name, site.site), state.name, site.site, site.on)
     manner = "current " if current else ""
     with st.container(gap=None, key=f"{manner}site {session.styles[state.name].letter} at {site.site}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):

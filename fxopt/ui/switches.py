@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -11,11 +12,28 @@ import streamlit as st
 from fxopt.workbench import Sites
 
 
+def as_class(key: str) -> str:
+    """`key` as it stands, after ``st-key-``, in the class of a widget or container with that key.
+
+    >>> as_class("on MergeLinears at encoder.layer.0")
+    'on-MergeLinears-at-encoder-layer-0'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "-", key)
+
+
+def widget_of(pass_name: str, place: str = "") -> str:
+    """The widget that switches a pass, or what it does at a place."""
+    return f"on {pass_name} at {place}" if place else f"on {pass_name}"
+
+
 @dataclass
 class Switch:
     """A switch on the page, of a pass or of some of its sites."""
 
+    widget: str
+    """What it switches, as `widget_of` says it."""
     key: str
+    """Of the switch that stands there now."""
     pass_name: str
     sites: Sites
     first: bool
@@ -43,7 +61,7 @@ class Switches:
             key = widget if switch is None else f"{widget} ({next(self._numbers)})"
             while key in st.session_state:
                 key = f"{widget} ({next(self._numbers)})"
-            switch = Switch(key, name, sites, first=on, place=on)
+            switch = Switch(widget, key, name, sites, first=on, place=on)
         switch.sites = sites
         self._by_widget[widget] = switch
         return switch

@@ -20,12 +20,14 @@ class History:
         return self._steps[self._at]
 
     @property
-    def can_undo(self) -> bool:
-        return self._at > 0
+    def before(self) -> Choices | None:
+        """What `undo` goes back to; None where there is nothing to undo."""
+        return self._steps[self._at - 1] if self._at > 0 else None
 
     @property
-    def can_redo(self) -> bool:
-        return self._at + 1 < len(self._steps)
+    def after(self) -> Choices | None:
+        """What `redo` goes on to; None where there is nothing to redo."""
+        return self._steps[self._at + 1] if self._at + 1 < len(self._steps) else None
 
     @property
     def signatures(self) -> set[str]:

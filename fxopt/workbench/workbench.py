@@ -130,12 +130,22 @@ class Workbench:
         return not self.is_changed and self._fingerprints.of(self.current) == self.fingerprint
 
     @property
+    def undone(self) -> tuple[Choice, ...] | None:
+        """The choices that `undo` would go back to; None where there is nothing to undo."""
+        return self._history.before
+
+    @property
+    def redone(self) -> tuple[Choice, ...] | None:
+        """The choices that `redo` would go on to; None where there is nothing to redo."""
+        return self._history.after
+
+    @property
     def can_undo(self) -> bool:
-        return self._history.can_undo
+        return self.undone is not None
 
     @property
     def can_redo(self) -> bool:
-        return self._history.can_redo
+        return self.redone is not None
 
     def story(self, name: str) -> list[str]:
         """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
@@ -160,12 +170,22 @@ class Workbench:
         """
         i, gone = self._position(pass_), names_of(site)
         name, before = self.order[i].name, self._in_force(self.current)
-        if not any(choice.on for choice in self.choices[i + (site is None) :]):
-            return ()  # a later pass, or another site of this one, would have to be on
+        if not self.may_rest_on(pass_, site):
+            return ()
         after = set(self._in_force(self.trial(without(self.choices, self._states, i, site))))
         return tuple(
             pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
         )
+
+    def may_rest_on(self, pass_: Pass[Any] | str, site: Sites = None) -> bool:
+        """Whether a later pass, or another site of this one, is on: nothing else can rest on it. Quick.
+
+        Raises:
+            FxoptError: the workbench has no such pass.
+        """
+        i = self._position(pass_)
+        others = {found.site for found in self._states[i].sites if found.on} - names_of(site)
+        return any(choice.on for choice in self.choices[i + 1 :]) or (site is not None and bool(others))
 
     def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
         """The graph at other choices, as a copy that shares all weights; the workbench stays as it is.

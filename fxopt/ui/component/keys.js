@@ -4,6 +4,7 @@
 // none acts twice.
 
 const TO_PYTHON = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo"]);
+const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.focus(),
   " ": (pane) => pane.fit(),
@@ -56,6 +57,7 @@ class Listener {
   }
 
   tell(key) {
+    globalThis.__fxopt?.foresee?.(FORESEEN[key] ?? key);
     this.waiting.push([++this.count, key]);
     this.send(this.waiting);
   }

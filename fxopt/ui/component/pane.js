@@ -29,6 +29,7 @@ class Pane {
     this.waiting = []; // those that Python has not acknowledged: [number, what, name]
     this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
     this.scene = null;
+    this.word = new Word(this);
     this.motion = null;
     this.search = new Search(this);
     this.chrome = new Chrome(this);
@@ -69,6 +70,11 @@ class Pane {
 
   update(data, setState, scene) {
     this.setState = setState;
+    if (!this.word.hear(data)) return;
+    this.show(data, scene);
+  }
+
+  show(data, scene) {
     this.count = Math.max(this.count, data.heard ?? 0);
     this.waiting = this.waiting.filter(([number]) => number > (data.heard ?? 0));
     this.key = data.key;
@@ -462,6 +468,7 @@ class Pane {
     this.observer.disconnect();
     clearTimeout(this.timer);
     clearTimeout(this.patience);
+    this.word.end();
     cancelAnimationFrame(this.frame);
     this.sheet.remove();
     this.root.remove();

@@ -7,6 +7,10 @@ const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
 fxopt.layouts ??= new Map();
 fxopt.panes ??= new WeakMap();
 fxopt.awaited ??= new Map();
+fxopt.seen ??= new Map(); // what was told of pictures, by their digests
+fxopt.actedAt ??= -Infinity;
+if (!fxopt.foresee) listenToActs();
+fxopt.foresee = foresee;
 
 function keep(payload) {
   if (fxopt.layouts.has(payload.id)) return;

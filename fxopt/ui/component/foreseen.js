@@ -1,0 +1,78 @@
+// Pictures that were shown before are painted as soon as the visitor does what leads back to them, and not when Python
+// says so a moment later. Python says with each picture which acts lead where; see foreseen.py.
+
+const PICTURES = 48; // as many as Python remembers, for two panes
+const ANSWERED = 1000; // ms after which an act has been answered, or has changed nothing in the graph
+const UNHEARD = 4000; // ms after which what Python said last holds, if it says nothing else
+
+// What Python said last to a pane, and whether the pane is ahead of it.
+class Word {
+  constructor(pane) {
+    this.pane = pane;
+    this.data = null;
+    this.heardAt = 0;
+    this.isAhead = false;
+  }
+
+  // Whether `data` is to be shown. While the pane is ahead, Streamlit gives it the old word again, which is not.
+  hear(data) {
+    if (this.isAhead && data.turn === this.data.turn) return false;
+    this.end();
+    this.data = data;
+    this.heardAt = performance.now();
+    if (data.picture) {
+      fxopt.seen.delete(data.picture);
+      fxopt.seen.set(data.picture, data);
+      if (fxopt.seen.size > PICTURES) fxopt.seen.delete(fxopt.seen.keys().next().value);
+    }
+    return true;
+  }
+
+  // Paint what `act` leads back to, unless something is still to be heard: the act may then lead somewhere else.
+  foresee(act) {
+    const seen = fxopt.seen.get(this.data?.foreseen?.[act]);
+    const picture = fxopt.layouts.get(seen?.layout);
+    if (!picture || this.isAhead || this.pane.waiting.length) return;
+    this.isAhead = true;
+    this.timer = setTimeout(() => this.takeBack(), UNHEARD);
+    this.show(seen, picture);
+  }
+
+  takeBack() {
+    this.isAhead = false;
+    this.show(this.data, fxopt.layouts.get(this.data.layout));
+  }
+
+  show(data, picture) {
+    const { heard, selected } = this.data;
+    this.pane.show({ ...data, heard, selected }, picture.scene(data.side ?? "after"));
+  }
+
+  end() {
+    this.isAhead = false;
+    clearTimeout(this.timer);
+  }
+}
+
+// The visitor does `act`: the class of a widget, or the name of a key.
+function foresee(act) {
+  const before = fxopt.actedAt;
+  const now = (fxopt.actedAt = performance.now());
+  const isRunning = document.querySelector("[data-test-script-state=running]") !== null;
+  for (const { word } of [...fxopt.views]) {
+    const isAnswered = word.heardAt > before || now - before > ANSWERED;
+    if (isAnswered && !isRunning) word.foresee(act);
+  }
+}
+
+// A click on a button, or on a switch or its label, by pointer or by key.
+function clicked(target) {
+  const control = target.closest?.("button, label");
+  if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return;
+  const key = [...(control.closest("[class*=st-key-]")?.classList ?? [])].find((name) => name.startsWith("st-key-"));
+  if (key) foresee(key.slice("st-key-".length).replace(/--\d+-$/, "")); // which of the switches that stood there
+}
+
+function listenToActs() {
+  document.addEventListener("click", ({ target }) => clicked(target), { capture: true });
+}

@@ -1,0 +1,164 @@
+"""What an act leads back to is painted before Python has answered; what was never seen is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from tests.browser.visitor import APP, FOLD, Visitor
+
+pytestmark = pytest.mark.browser
+
+
+class Line:
+    """The line from the server to the page, which can be held."""
+
+    def __init__(self, page: Page) -> None:
+        self.held: list[str | bytes] | None = None
+        page.route_web_socket("**/_stcore/stream", self._connect)
+
+    def _connect(self, route: WebSocketRoute) -> None:
+        server = route.connect_to_server()
+
+        def hear(message: str | bytes) -> None:
+            if self.held is None:
+                route.send(message)
+            else:
+                self.held.append(message)
+
+        server.on_message(hear)
+        self.route = route
+
+    def hold(self) -> None:
+        self.held = []
+
+    def let_go(self) -> None:
+        held, self.held = self.held or [], None
+        for message in held:
+            self.route.send(message)
+
+
+@pytest.fixture
+def line(page: Page) -> Line:
+    return Line(page)
+
+
+@pytest.fixture
+def visitor(page: Page, line: Line, serve: Callable[..., str]) -> Visitor:
+    """Someone who has switched a pass on and off, and is there when nothing runs any more."""
+    visitor = Visitor(page, serve(APP))
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    visitor.switch(FOLD)
+    visitor.sees_badge("restored, bit for bit")
+    rest(visitor)
+    return visitor
+
+
+def rest(visitor: Visitor) -> None:
+    expect(visitor.page.locator("[data-test-script-state=notRunning]")).to_be_visible()
+    visitor.page.wait_for_timeout(1200)
+
+
+def press(visitor: Visitor, key: str) -> None:
+    visitor.page.evaluate("document.activeElement?.blur()")
+    visitor.page.keyboard.press(key)
+
+
+def undo_by_button(visitor: Visitor) -> None:
+    visitor.page.get_by_role("button", name="Undo").click()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda visitor: visitor.switch(FOLD),
+        lambda visitor: press(visitor, "Enter"),
+        lambda visitor: press(visitor, "Control+z"),
+        undo_by_button,
+    ],
+    ids=["switch", "Enter", "Ctrl+Z", "Undo"],
+)
+def test_an_act_is_painted_before_the_server_has_answered(
+    visitor: Visitor, line: Line, act: Callable[[Visitor], None]
+) -> None:
+    line.hold()
+    act(visitor)
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+    visitor.sees_badge("restored, bit for bit")
+    line.let_go()
+    visitor.sees_badge("4 sites on")
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+    visitor.wait("!view.word.isAhead")
+    visitor.switch(FOLD)
+    visitor.wait_for_marks("stem_conv", "matched")
+    visitor.sees_badge("restored, bit for bit")
+
+
+def test_one_graph_stays_where_the_other_goes_ahead(visitor: Visitor, line: Line) -> None:
+    """Both panes of two graphs side by side are painted ahead, each with its own picture."""
+    visitor.page.get_by_role("radio", name="Side by side").click()
+    visitor.page.wait_for_function("__fxopt.views.length === 2 && __fxopt.views.every((view) => view.ready)")
+    for badge in ("4 sites on", "restored, bit for bit"):
+        visitor.switch(FOLD)
+        visitor.sees_badge(badge)
+    rest(visitor)
+    line.hold()
+    visitor.switch(FOLD)
+    kinds = "(view.marks.get(view.scene.find('stem_norm')) ?? []).map((mark) => mark[0]).join()"
+    visitor.page.wait_for_function(
+        f"""(([before, now]) => before === "removed" && now === "")(["graph before", "graph"].map((key) => {{
+            const view = __fxopt.views.find((one) => one.key === key);
+            return {kinds};
+        }}))"""
+    )
+    line.let_go()
+    visitor.sees_badge("4 sites on")
+
+
+def test_what_was_never_seen_waits_for_the_server(visitor: Visitor, line: Line) -> None:
+    line.hold()
+    visitor.page.locator("[class*=st-key-site-A-at-] label").first.click()  # alone, it leads somewhere else
+    visitor.page.wait_for_timeout(500)
+    visitor.wait("!view.word.isAhead && ![...view.marks.values()].flat().some(([kind]) => kind === 'applied')")
+    line.let_go()
+    visitor.sees_badge("1 site on")
+    visitor.wait("[...view.marks.values()].flat().some(([kind]) => kind === 'applied')")
+
+
+def test_a_second_act_waits_for_the_answer_to_the_first(visitor: Visitor, line: Line) -> None:
+    line.hold()
+    visitor.switch(FOLD)
+    visitor.wait("view.word.isAhead")
+    visitor.page.keyboard.press("Control+z")
+    visitor.page.wait_for_timeout(300)
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+    line.let_go()
+    visitor.sees_badge("restored, bit for bit")
+    visitor.wait_for_marks("stem_conv", "matched")
+    visitor.wait("!view.word.isAhead")
+
+
+def test_what_the_server_does_not_confirm_is_taken_back(visitor: Visitor, line: Line) -> None:
+    line.hold()
+    visitor.switch(FOLD)
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+    visitor.wait_for_marks("stem_conv", "matched")
+    visitor.wait("!view.word.isAhead")
+    line.let_go()
+    visitor.sees_badge("4 sites on")
+    visitor.wait_for_marks("stem_conv", "applied", "changed")
+
+
+def test_a_switch_waits_for_the_answer_to_a_selection(visitor: Visitor, line: Line) -> None:
+    line.hold()
+    visitor.click_node("stem_relu")
+    visitor.wait("view.selectedName === 'stem_relu'")
+    visitor.switch(FOLD)
+    visitor.page.wait_for_timeout(300)
+    visitor.wait("!view.word.isAhead")
+    line.let_go()
+    visitor.sees_badge("4 sites on")
+    visitor.wait("view.selectedName === 'stem_relu'")
