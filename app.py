@@ -14,10 +14,12 @@ def page() -> None:
     waiting = st.empty()
     waiting.caption("Loading PyTorch …")
     # The first visitor after a start waits seconds for torch; the frame of the page is there at once.
+    from fxopt.ui.graph_component import graph_code
     from fxopt.ui.model_picker import model_picker
     from fxopt.ui.workplace import workplace
 
     waiting.empty()
+    graph_code()
     session = model_picker()
     if session is not None:
         workplace(session)

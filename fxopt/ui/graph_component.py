@@ -1,8 +1,9 @@
 """The graph on the page: pan, zoom, select, fold, with marks that need no new layout.
 
-Three Streamlit components make it. The first carries the code, once; the second a layout, gzipped, once for each
-structure; the third the layout's id, the marks and the selection, and is what the visitor sees. The viewport stays in
-the browser, and nothing is sent from there but what the visitor does.
+Three Streamlit components make it. The first carries the code, once for the page; the second a layout, gzipped, once
+for each structure; the third the layout's id, the marks and the selection, and is what the visitor sees. The viewport
+stays in the browser, and nothing is sent from there but what the visitor does. What leads back to a picture that was
+shown before is painted there at once, and when Python says so (`foreseen.py`).
 """
 
 from __future__ import annotations
@@ -91,6 +92,15 @@ def obey_graph(key: str, on_select: Callable[[str | None], None], on_toggle: Cal
                 on_select(name)
 
 
+def graph_code() -> None:
+    """Bring the code of the graphs, once for the page, which shows nothing.
+
+    Drawn first, it lets the browser fetch what it needs for graphs while the page is still being made.
+    """
+    with st.container(key="graph code"):
+        _code(key="code of graphs")
+
+
 def graph_component(
     layout_bytes: bytes | None,
     layout_id: str,
@@ -111,7 +121,7 @@ def graph_component(
     foreseen: Mapping[str, str] | None = None,
     on_events: Callable[[], None] = lambda: None,
 ) -> str:
-    """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`.
+    """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`. The page has `graph_code`.
 
     Without `layout_bytes`, another pane on the page brings that layout. Of a layout of two graphs, `side` says which is
     shown, or both in one picture. `related` are boxes that belong together, by number: those of one graph and what
@@ -149,7 +159,6 @@ def graph_component(
     # Without a gap of its own, what shows nothing would still move the rest down.
     with st.container(gap=None):
         if layout_bytes is not None:
-            _code(key=f"{key}-code")
             _layout(key=f"{key}-layout", data=layout_bytes)
         _view(key=key, data=data, on_events_change=on_events)
     return picture

@@ -6,11 +6,12 @@ import sys
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component, obey_graph
+from fxopt.ui.graph_component import graph_code, graph_component, obey_graph
 from fxopt.view import GraphView, Layout, Mark, default_unfolded, layout, pack, resolve, visible
 from tests.view import graphs
 
 st.set_page_config(layout="wide")
+graph_code()
 
 
 @st.cache_data

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component, obey_graph
+from fxopt.ui.graph_component import graph_code, graph_component, obey_graph
 from fxopt.view import GraphView, layout, pack, visible
 from tests.view import graphs
 
 st.set_page_config(layout="wide")
+graph_code()
 view = GraphView.of(graphs.tower())
 st.session_state.setdefault("selected", None)
 for pane_key in ("before", "after"):

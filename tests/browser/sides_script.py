@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from fxopt.ui.graph_component import graph_component, obey_graph
+from fxopt.ui.graph_component import graph_code, graph_component, obey_graph
 from fxopt.view import GraphView, Mark, NodeView, families, layout, layout_both, pack, resolve, visible
 from tests.view import graphs
 
@@ -38,6 +38,7 @@ def merged(view: GraphView) -> GraphView:
 
 
 st.set_page_config(layout="wide")
+graph_code()
 before = GraphView.of(graphs.tower())
 after = merged(before)
 state = st.session_state

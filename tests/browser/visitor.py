@@ -17,7 +17,9 @@ class Visitor:
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
         page.goto(url)
+        # The graph comes before the rest, of which the keys are the last.
         page.wait_for_function("globalThis.__fxopt?.views?.length === 1 && __fxopt.views[0].ready", timeout=120_000)
+        page.wait_for_function("__fxopt.listens", timeout=120_000)
 
     def switch(self, name: str) -> None:
         self.page.locator("label", has_text=re.compile(f"^{name}$")).first.click()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fxopt.ui import panel, waiting
+from fxopt.ui import panel, waiting, workplace
 
 
 @pytest.fixture(autouse=True)
@@ -20,5 +20,6 @@ def whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
         """What follows a callback anyway."""
 
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
+    monkeypatch.setattr(workplace, "HEAD_START_SECONDS", 0)
     monkeypatch.setattr(panel, "fragment", drawn_with_the_page)
     monkeypatch.setattr(panel, "rerun", whole_page_again)
