@@ -14,8 +14,9 @@ from fxopt.ui.session import Session
 
 KEY = "keys"
 
+_FOLDER = Path(__file__).parent / "component"
 _keys = st.components.v2.component(
-    "fxopt_keys", js=(Path(__file__).parent / "component" / "keys.js").read_text(encoding="utf-8")
+    "fxopt_keys", js="\n".join((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("drag", "keys"))
 )
 
 _ACTS: dict[str, Callable[[Session], None]] = {
@@ -28,6 +29,8 @@ _ACTS: dict[str, Callable[[Session], None]] = {
     "Enter": Session.switch_current,
     "undo": Session.undo,
     "redo": Session.redo,
+    "earlier": lambda session: session.move(session.looked_at, -1),
+    "later": lambda session: session.move(session.looked_at, 1),
 }
 
 SHEETS = {
@@ -36,6 +39,7 @@ SHEETS = {
         ("← →", "previous, next site of the pass, then its near misses"),
         ("f  r", "next, previous pass that acts here"),
         ("Enter", "switch the selected site, or the pass where none is selected"),
+        ("Alt+↑  Alt+↓", "let the pass run earlier, later; or drag it by its letter"),
         ("Ctrl+Z  Ctrl+Y", "undo, redo"),
     ),
     "In the graph, once it has the focus": (
@@ -101,6 +105,15 @@ def act(session: Session, heard: Heard, pressed: Iterable[tuple[int, str]]) -> N
                 heard.sheets += 1
             elif key in _ACTS:
                 _ACTS[key](session)
+            elif key.startswith("move "):
+                _place(session, *key.split()[1:])
+
+
+def _place(session: Session, letter: str, before: str = "") -> None:
+    """A pass was dragged by its letter to before another one, or to the end of the list."""
+    names = {style.letter: style.name for style in session.styles.values()}
+    if letter in names and (not before or before in names):
+        session.place(names[letter], names.get(before, ""))
 
 
 @st.dialog("Keys", width="large")

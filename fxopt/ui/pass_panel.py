@@ -92,7 +92,6 @@ def _filter(session: Session) -> None:
     st.checkbox(
         "Only passes that act",
         key="only acting",
-        help="Leave out the passes that find no site in this model",
         on_change=_list_only_acting,
         args=(session,),
     )
@@ -108,7 +107,8 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
     manner = "looked at" if looked_at else "idle" if idle else "row"
     with st.container(border=True, gap="xxsmall", key=f"pass {style.letter} {manner}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
+            grip = f'<span class="letter grip" style="--pass: {style.color}">{style.letter}</span>'
+            st.html(grip, width="content")
             _switch(session, state)
             st.button(
                 f"Sites of {state.name}",
@@ -119,7 +119,7 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
                 on_click=session.look_at,
                 args=("" if looked_at else state.name,),
             )
-        st.caption(_facts(state))
+        st.caption(_facts(state), help=state.pass_.summary)  # not at the switch, which a click on its help would move
         if state.error:
             _failure(session, state)
         ask_about(session, state.name)
@@ -134,7 +134,6 @@ def _switch(session: Session, state: PassState) -> None:
         state.name,
         value=switch.first,
         key=switch.key,
-        help=state.pass_.summary,
         disabled=not state.sites and not state.on,
     )
 

@@ -308,9 +308,18 @@ class Session:
     def move(self, name: str, by: int) -> None:
         """Let a pass run earlier (-1) or later (1), as far as there is room."""
         states = [state.name for state in self.workbench.states]
-        to = states.index(name) + by
-        if 0 <= to < len(states):
+        if name in states and 0 <= (to := states.index(name) + by) < len(states):
             self.workbench.move(name, to)
+
+    @alone
+    def place(self, name: str, before: str) -> None:
+        """Let a pass run just before another one; just after the last one that is listed, where `before` is empty."""
+        others = [state.name for state in self.workbench.states if state.name != name]
+        listed = [state.name for state in self.listed_passes if state not in self.edits and state.name != name]
+        if before in others:
+            self.workbench.move(name, others.index(before))
+        elif listed and len(others) < len(self.workbench.states):
+            self.workbench.move(name, others.index(listed[-1]) + 1)
 
     def look_at(self, name: str) -> None:
         """Show the sites of a pass; the name of the one that is shown, or an empty one, shows none."""

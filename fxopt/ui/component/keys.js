@@ -3,7 +3,9 @@
 // Presses are sent with their numbers until Python has acknowledged them, so that of many quick ones none is lost and
 // none acts twice.
 
-const TO_PYTHON = new Set(["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo"]);
+const TO_PYTHON = new Set([
+  "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo", "earlier", "later",
+]);
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.focus(),
@@ -36,6 +38,8 @@ class Listener {
     this.ending = new AbortController();
     // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
+    new Drag((act) => this.tell(act), this.ending.signal);
+    (globalThis.__fxopt ??= { views: [], waiting: [] }).listens = true; // for tests, which wait for it
   }
 
   heard(number) {
@@ -65,7 +69,7 @@ class Listener {
 
 function nameOf(event) {
   const command = event.ctrlKey || event.metaKey;
-  if (event.altKey) return "";
+  if (event.altKey) return command ? "" : ({ ArrowUp: "earlier", ArrowDown: "later" }[event.key] ?? "");
   if (command && event.key.toLowerCase() === "z") return event.shiftKey ? "redo" : "undo";
   if (command && event.key.toLowerCase() === "y") return "redo";
   return command ? "" : event.key;
@@ -74,7 +78,7 @@ function nameOf(event) {
 function isBusy(target, key) {
   if (target.closest(TYPING)) return true;
   // The graph walks along its own edges; see input.js.
-  if (target.closest(".fx-stage")) return !["f", "r", "g", "?", "c", "undo", "redo"].includes(key);
+  if (target.closest(".fx-stage")) return !["f", "r", "g", "?", "c", "undo", "redo", "earlier", "later"].includes(key);
   if (target.closest(".fx") && (key === "Enter" || key === " ")) return true;
   if (key === "Enter" || key === " ") return Boolean(target.closest(ACTING) ?? target.closest(MOVING));
   return key.startsWith("Arrow") && Boolean(target.closest(MOVING));
