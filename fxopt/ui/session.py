@@ -318,7 +318,7 @@ class Session:
         listed = [state.name for state in self.listed_passes if state not in self.edits and state.name != name]
         if before in others:
             self.workbench.move(name, others.index(before))
-        elif listed and len(others) < len(self.workbench.states):
+        elif not before and listed and len(others) < len(self.workbench.states):
             self.workbench.move(name, others.index(listed[-1]) + 1)
 
     def look_at(self, name: str) -> None:

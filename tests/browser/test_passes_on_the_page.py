@@ -288,7 +288,8 @@ def drag(visitor: Visitor, letter: str, *, to: float, of: str, drop: bool = True
     mouse = visitor.page.mouse
     grip = visitor.page.locator(".st-key-passes .grip", has_text=letter).bounding_box()
     row = visitor.page.locator(f"[class*=st-key-pass-{of}-]").bounding_box()
-    assert grip and row
+    assert grip
+    assert row
     mouse.move(grip["x"] + 5, grip["y"] + 5)
     mouse.down()
     mouse.move(row["x"] + 40, row["y"] + row["height"] * to, steps=5)

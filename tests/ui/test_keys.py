@@ -1,0 +1,57 @@
+"""What presses and drags that the browser tells of do to a session, each once."""
+
+from __future__ import annotations
+
+import pytest
+
+from fxopt.edits import Insert
+from fxopt.models import model_source
+from fxopt.ui.keys import Heard, act
+from fxopt.ui.open_model import captured
+from fxopt.ui.session import Session
+
+
+@pytest.fixture
+def session() -> Session:
+    source = model_source("digits_transformer")
+    return Session(captured(source.key, "", 2, None, source))
+
+
+def order(session: Session) -> str:
+    """The letters of the passes and edits in the order in which they run."""
+    return "".join(session.styles[state.name].letter for state in session.workbench.states)
+
+
+def test_each_press_acts_once_however_often_it_is_told(session: Session) -> None:
+    heard = Heard()
+    session.look_at("FuseBatchNorm2dInConv2d")
+    act(session, heard, [(1, "later"), (2, "later")])
+    act(session, heard, [(1, "later"), (2, "later"), (3, "earlier")])
+    assert order(session) == "BACDEF"
+    assert heard.number == 3
+
+
+def test_a_pass_is_dragged_before_another_or_to_the_end(session: Session) -> None:
+    act(session, Heard(), [(1, "move C A"), (2, "move A F"), (3, "move B")])
+    assert order(session) == "CDEAFB"
+    for stays in ("move F F", "move C D", "move B"):
+        act(session, Heard(), [(1, stays)])
+        assert order(session) == "CDEAFB"
+
+
+def test_the_end_is_that_of_the_listed_passes_and_before_the_edits(session: Session) -> None:
+    session.workbench.edit(Insert("patches", "Identity"))
+    act(session, Heard(), [(1, "move A")])
+    assert order(session) == "BCDEFAG"
+    session.only_acting = True
+    assert [session.styles[state.name].letter for state in session.listed_passes] == ["D", "E", "F", "G"]
+    act(session, Heard(), [(1, "move D")])
+    assert order(session) == "BCEFDAG"
+
+
+def test_what_is_not_there_is_not_moved(session: Session) -> None:
+    act(session, Heard(), [(1, "move Z A"), (2, "move A Z")])
+    session.look_at("")
+    act(session, Heard(), [(1, "later"), (2, "Enter"), (3, "no key")])
+    assert order(session) == "ABCDEF"
+    assert not session.workbench.can_undo
