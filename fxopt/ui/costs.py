@@ -9,6 +9,7 @@ import streamlit as st
 from fxopt.core import shared_copy
 from fxopt.evidence import Costs, CriticalPath, critical_path, parameter_costs, work_costs
 from fxopt.evidence.costs import Unit
+from fxopt.ui.foreseen import PICTURES
 from fxopt.ui.graph_component import Bars, Way
 from fxopt.ui.job import Job
 from fxopt.ui.panel import redraw
@@ -63,7 +64,7 @@ def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs 
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
         return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
-    job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown))
+    job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
     counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
     return counted and counted[unit == "byte"]
 

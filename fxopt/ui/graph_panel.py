@@ -71,13 +71,15 @@ def _graphs(session: Session) -> None:
         picture = _picture(session)
         if picture is None:
             return
-        for counted in dict.fromkeys((*map(_graph_behind, panes), session.shown)):
-            costs_of(session, counted, waiting=True)  # of what is told below the picture as well
+        behind = dict.fromkeys((*map(_graph_behind, panes), session.shown))  # of what is told below as well
+        counted = [costs_of(session, of, waiting=True) for of in behind]
         costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
+    assert session.laying_out is not None
+    is_whole = session.laying_out[1].result is picture and (chosen_costs()[0] is None or None not in counted)
     with graphs:
         for place, shown in zip(st.columns(2, gap="small") if together else (graphs,), panes):
             with place:
-                _pane(session, picture, shown, *costs[shown])
+                _pane(session, picture, shown, *costs[shown], is_whole=is_whole)
 
 
 def _visible(session: Session, shown: Shown) -> VisibleGraph:
@@ -110,7 +112,8 @@ def _graph_behind(shown: str) -> Shown:
     return "Original" if shown == "Original" else "Now"
 
 
-def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path: Way | None) -> None:
+def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path: Way | None, *, is_whole: bool) -> None:
+    """Draw one graph. Where it is not whole, something that will be in it is still being made."""
     linked = session.together == "Side by side"
     states = session.colored_states
     # The picture that is always there brings the layout, so that going from one to another sends none.
@@ -137,7 +140,8 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         foreseen=session.foreseen.pictures(looks),
         on_events=partial(redraw, session),
     )
-    session.foreseen.painted((key, *_look(session, (session.workbench.choices, session.looked_at))), painted)
+    if is_whole:
+        session.foreseen.painted((key, *_look(session, (session.workbench.choices, session.looked_at))), painted)
 
 
 def _marks(session: Session, shown: str) -> Mapping[str, Sequence[Mark]]:

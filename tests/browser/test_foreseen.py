@@ -162,3 +162,40 @@ def test_a_switch_waits_for_the_answer_to_a_selection(visitor: Visitor, line: Li
     line.let_go()
     visitor.sees_badge("4 sites on")
     visitor.wait("view.selectedName === 'stem_relu'")
+
+
+def test_a_switch_waits_for_the_answer_to_what_was_chosen_in_a_list(visitor: Visitor, line: Line) -> None:
+    """An option is neither a button nor a switch, but changes the picture as well."""
+    line.hold()
+    visitor.page.get_by_role("combobox", name="Cost").click()
+    visitor.page.get_by_role("option", name="Cost: parameters").click()
+    visitor.page.wait_for_timeout(400)
+    visitor.switch(FOLD)
+    visitor.page.wait_for_timeout(300)
+    visitor.wait("!view.word.isAhead")
+    line.let_go()
+    visitor.sees_badge("4 sites on")
+    visitor.wait("Object.keys(view.bars).length > 0")
+
+
+def test_what_takes_long_is_not_taken_back_while_it_runs(visitor: Visitor) -> None:
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    rest(visitor)
+    visitor.page.evaluate("""() => {
+        const { word } = __fxopt.views[0];
+        globalThis.taken = 0;
+        const app = document.createElement("i");  // says that the page runs, as a long run would
+        app.dataset.testScriptState = "running";
+        word.foresee("on-FuseBatchNorm2dInConv2d");
+        document.body.append(app);
+        clearTimeout(word.timer);
+        word.takeBack();
+        globalThis.taken = [word.isAhead];
+        app.remove();
+        clearTimeout(word.timer);
+        word.takeBack();
+        globalThis.taken.push(word.isAhead);
+    }""")
+    assert visitor.page.evaluate("taken") == [True, False]
+    visitor.wait_for_marks("stem_conv", "applied", "changed")

@@ -330,3 +330,12 @@ def test_keys_let_a_pass_run_earlier_and_later(visit: Open) -> None:
     visitor.sees("runs 3rd of")
     press(visitor, "Alt+ArrowUp")
     visitor.sees("runs 2nd of")
+
+
+def test_the_graph_is_announced_as_the_one_that_is_chosen(visit: Open) -> None:
+    visitor = visit()
+    for chosen in ("Diff", "Original", "Now"):
+        visitor.page.get_by_role("radio", name=chosen).click()
+        expect(visitor.page.locator(".fx-stage")).to_have_attribute(
+            "aria-label", re.compile(f"^Graph of Digits: convolutions and batch norm, {chosen.lower()}:")
+        )

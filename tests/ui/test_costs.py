@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.evidence import critical_path, work_costs
+from fxopt.ui import costs, waiting
 from fxopt.ui.session import Session
 
 APP = Path(__file__).parents[2] / "app.py"
@@ -52,6 +54,28 @@ def test_bars_tell_the_cost_that_was_chosen(app: AppTest) -> None:
         assert max(share for share, _ in bars.values()) == 1
         assert all(word in told for _, told in bars.values())
     assert sent(choose(app, "none"))["bars"] == {}
+
+
+def test_a_picture_whose_cost_is_still_being_counted_is_not_foreseen(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_count = threading.Event()
+    monkeypatch.setattr(costs, "work_costs", lambda *of: may_count.wait(60) and work_costs(*of))
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 0.05)
+    choose(app, "FLOPs")
+    app.toggle(key=f"on {FOLD}").set_value(True).run()
+    assert sent(app)["bars"] == {}
+    assert sent(app)["foreseen"] == {}, "without its bars the original would be painted, and painted again with them"
+    may_count.set()
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
+    app.run()
+    whole = sent(app)
+    assert whole["bars"]
+    app.button(key="icon undo").click().run()
+    assert sent(app)["foreseen"]["icon-redo"] == whole["picture"]
+    app.button(key="icon redo").click().run()
+    assert sent(app)["picture"] == whole["picture"]
+    assert {"icon-undo", "reverse-all"} <= sent(app)["foreseen"].keys()
 
 
 def test_what_has_no_formula_is_named_below_the_graph(app: AppTest) -> None:

@@ -2,7 +2,8 @@
 // says so a moment later. Python says with each picture which acts lead where; see foreseen.py.
 
 const PICTURES = 48; // as many as Python remembers, for two panes
-const ANSWERED = 1000; // ms after which an act has been answered, or has changed nothing in the graph
+const QUIET = 250; // ms that nothing must have been done before: what is heard later may answer something earlier
+const ANSWERED = 3000; // ms after which an act has been answered, or has changed nothing in the graph
 const UNHEARD = 4000; // ms after which what Python said last holds, if it says nothing else
 
 // What Python said last to a pane, and whether the pane is ahead of it.
@@ -34,11 +35,16 @@ class Word {
     const picture = fxopt.layouts.get(seen?.layout);
     if (!picture || this.isAhead || this.pane.waiting.length) return;
     this.isAhead = true;
-    this.timer = setTimeout(() => this.takeBack(), UNHEARD);
+    this.wait();
     this.show(seen, picture);
   }
 
+  wait() {
+    this.timer = setTimeout(() => this.takeBack(), UNHEARD);
+  }
+
   takeBack() {
+    if (isRunning()) return this.wait();
     this.isAhead = false;
     this.show(this.data, fxopt.layouts.get(this.data.layout));
   }
@@ -54,25 +60,35 @@ class Word {
   }
 }
 
-// The visitor does `act`: the class of a widget, or the name of a key.
+function isRunning() {
+  return document.querySelector("[data-test-script-state=running]") !== null;
+}
+
+// The visitor does `act`: the class of a widget, or the name of a key; empty for what leads nowhere that is known.
 function foresee(act) {
   const before = fxopt.actedAt;
   const now = (fxopt.actedAt = performance.now());
-  const isRunning = document.querySelector("[data-test-script-state=running]") !== null;
+  if (!act || now - before < QUIET || isRunning()) return;
   for (const { word } of [...fxopt.views]) {
-    const isAnswered = word.heardAt > before || now - before > ANSWERED;
-    if (isAnswered && !isRunning) word.foresee(act);
+    if (word.heardAt > before || now - before > ANSWERED) word.foresee(act);
   }
 }
 
 // A click on a button, or on a switch or its label, by pointer or by key.
-function clicked(target) {
+function actOf(target) {
   const control = target.closest?.("button, label");
-  if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return;
+  if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return "";
   const key = [...(control.closest("[class*=st-key-]")?.classList ?? [])].find((name) => name.startsWith("st-key-"));
-  if (key) foresee(key.slice("st-key-".length).replace(/--\d+-$/, "")); // which of the switches that stood there
+  return (key ?? "").slice("st-key-".length).replace(/--\d+-$/, ""); // which of the switches that stood there
 }
 
+// What is done in the graphs is known there. Enter on a button or a switch is followed by a click.
 function listenToActs() {
-  document.addEventListener("click", ({ target }) => clicked(target), { capture: true });
+  const isOutside = (target) => !target.closest?.(".fx");
+  document.addEventListener("click", ({ target }) => isOutside(target) && foresee(actOf(target)), { capture: true });
+  document.addEventListener(
+    "keydown",
+    ({ key, target }) => key === "Enter" && isOutside(target) && !target.closest?.("button, label") && foresee(""),
+    { capture: true },
+  );
 }

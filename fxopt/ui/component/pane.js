@@ -88,6 +88,11 @@ class Pane {
     this.readTheme();
     const isNew = scene !== this.scene;
     const look = isNew ? this.adopt(scene, data.subject ?? "") : null;
+    this.stage.setAttribute(
+      "aria-label",
+      `${this.title}: ${scene.caption}. Up and down follow the data, left and right go along a row, ` +
+        "Enter opens or closes a module, slash finds, Space shows everything.",
+    );
     this.takePath(data.path ?? null, isNew);
     this.takeMarks(data.marks ?? {}, isNew);
     look?.(); // now that the legend, which takes room from the stage, is there
@@ -110,11 +115,6 @@ class Pane {
     this.map.arrange(scene, box.width, box.height);
     this.choose(this.selectedName === null ? -1 : scene.find(this.selectedName));
     this.search.start(this.chrome.find.value);
-    this.stage.setAttribute(
-      "aria-label",
-      `${this.title}: ${scene.caption}. Up and down follow the data, left and right go along a row, ` +
-        "Enter opens or closes a module, slash finds, Space shows everything.",
-    );
     this.option.setAttribute("aria-setsize", scene.count);
     return () => {
       if (!stays) {
