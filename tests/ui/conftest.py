@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from fxopt.ui import panel, waiting, workplace
+from tests.ui.visitor import APP, assert_usable
 
 
 @pytest.fixture(autouse=True)
@@ -23,3 +25,11 @@ def whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workplace, "HEAD_START_SECONDS", 0)
     monkeypatch.setattr(panel, "fragment", drawn_with_the_page)
     monkeypatch.setattr(panel, "rerun", whole_page_again)
+
+
+@pytest.fixture
+def app() -> AppTest:
+    """The page as it opens."""
+    opened = AppTest.from_file(str(APP), default_timeout=120).run()
+    assert_usable(opened)
+    return opened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,22 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from fxopt.evidence import critical_path, work_costs
 from fxopt.ui import costs, waiting
-from fxopt.ui.session import Session
-
-APP = Path(__file__).parents[2] / "app.py"
-FOLD = "FuseBatchNorm2dInConv2d"
-
-
-@pytest.fixture
-def app() -> AppTest:
-    opened = AppTest.from_file(str(APP), default_timeout=120).run()
-    assert not opened.exception
-    return opened
-
-
-def session(app: AppTest) -> Session:
-    found: Session = app.session_state["session"]
-    return found
+from tests.ui.visitor import FOLD, session, texts
 
 
 def sent(app: AppTest) -> dict[str, Any]:
@@ -35,10 +19,6 @@ def sent(app: AppTest) -> dict[str, Any]:
     [data] = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
     found: dict[str, Any] = data
     return found
-
-
-def texts(app: AppTest) -> str:
-    return "\n".join(str(one.value) for one in (*app.markdown, *app.caption, *app.error))
 
 
 def choose(app: AppTest, cost: str) -> AppTest:

@@ -10,18 +10,17 @@ from streamlit.testing.v1 import AppTest
 
 from fxopt import ALL_PASSES
 from fxopt.core import fingerprint
-from tests.ui.test_app_stories import APP, badge, session, shown_marks, texts, toggle
+from tests.ui.visitor import badge, session, shown_marks, texts, toggle
 
 AFTER_PASSES = string.ascii_uppercase[len(ALL_PASSES) :]
 """The letters that are left for edits."""
 
 
 @pytest.fixture
-def app() -> AppTest:
-    opened = AppTest.from_file(str(APP), default_timeout=120).run()
-    opened.selectbox(key="model").set_value("digits_transformer").run()
-    assert not opened.exception
-    return opened
+def app(app: AppTest) -> AppTest:
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    assert not app.exception
+    return app
 
 
 def at_node(app: AppTest, name: str, act: str = "") -> AppTest:

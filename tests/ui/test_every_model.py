@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.models import ZOO
 from fxopt.ui.session import Session
-
-APP = Path(__file__).parents[2] / "app.py"
+from tests.ui.visitor import APP
 
 
 @pytest.mark.slow

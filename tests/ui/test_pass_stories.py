@@ -1,0 +1,248 @@
+"""Passes and their sites on the page: what a visitor switches, moves and points at, and what then stands there."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core import GraphIndex, Match, Pass, Rewriter
+from fxopt.ui import keys
+from fxopt.workbench import Workbench
+from tests.ui.visitor import (
+    FOLD,
+    assert_usable,
+    badge,
+    checkbox,
+    marks,
+    metrics,
+    session,
+    shown_marks,
+    switch,
+    texts,
+    toggle,
+)
+
+
+def test_the_page_opens_with_a_model_and_one_pass_previewed_but_not_applied(app: AppTest) -> None:
+    assert session(app).looked_at == FOLD
+    assert "original" in badge(app)
+    assert shown_marks(app) == {"matched", "miss"}
+    assert "0 of 4 sites on · 2 near misses" in texts(app)
+    assert "has other users" in texts(app)
+
+
+def test_a_pass_changes_the_parameters_and_switching_it_off_restores_every_bit(app: AppTest) -> None:
+    before = metrics(app)["Parameters"]
+    switch(app, FOLD, True)
+    assert metrics(app)["Parameters"] != before
+    assert "4 sites on" in badge(app)
+    assert {"applied", "changed"} <= shown_marks(app)
+    switch(app, FOLD, False)
+    assert metrics(app)["Parameters"] == before
+    assert "restored, bit for bit" in badge(app)
+
+
+def test_undo_redo_and_reverse_all_move_the_switches_too(app: AppTest) -> None:
+    switch(app, FOLD, True)
+    switch(app, "FuseBiasInLinear", True)
+    app.button(key="icon undo").click().run()
+    assert [toggle(app, name).value for name in (FOLD, "FuseBiasInLinear")] == [True, False]
+    app.button(key="icon redo").click().run()
+    assert toggle(app, "FuseBiasInLinear").value
+    app.button(key="reverse all").click().run()
+    assert not any(toggle.value for toggle in app.toggle)
+    assert "restored, bit for bit" in badge(app)
+    assert_usable(app)
+
+
+def test_one_site_can_be_switched_alone(app: AppTest) -> None:
+    checkbox(app, f"{FOLD} at stem_norm").check().run()
+    assert "1 site on" in badge(app)
+    assert toggle(app, FOLD).value
+    assert not checkbox(app, f"{FOLD} at residual_norm").value
+    checkbox(app, f"{FOLD} at stem_norm").uncheck().run()
+    assert "restored, bit for bit" in badge(app)
+
+
+class Stumbles(Pass[Match]):
+    """Matches every convolution, and then fails."""
+
+    targets = (nn.Conv2d,)
+
+    def match(self, node: Node, index: GraphIndex) -> Match:
+        return Match(node)
+
+    def explain(self, match: Match) -> str:
+        return "it would do something, if it did not fail"
+
+    def rewrite(self, match: Match, rewriter: Rewriter) -> None:
+        raise ZeroDivisionError("a bug in somebody's rewrite")
+
+
+def test_a_pass_that_fails_is_shown_with_its_text_and_the_others_work_on(app: AppTest) -> None:
+    opened = session(app)
+    failing = [Stumbles(), *opened.workbench.passes]
+    opened.workbench = Workbench(opened.opened.pristine, passes=failing)
+    app.run()
+    toggle(app, "Stumbles").set_value(True).run()
+    assert "a bug in somebody's rewrite" in app.error[0].value
+    assert not app.exception
+    switch(app, FOLD, True)
+    assert "4 sites on" in badge(app)
+
+
+MERGE, BIAS = "MergeLinears", "FuseBiasInLinear"
+
+
+def order(app: AppTest) -> list[str]:
+    return [state.name for state in session(app).workbench.states]
+
+
+@pytest.fixture
+def merged(app: AppTest) -> AppTest:
+    """The transformer with its linears merged, and the biases of what came of it fused."""
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    switch(app, MERGE, True)
+    switch(app, BIAS, True)
+    assert session(app).workbench.resting_on(MERGE)
+    return app
+
+
+def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> None:
+    choices = session(merged).workbench.choices
+    switch(merged, MERGE, False)
+    assert toggle(merged, MERGE).value, "not before the question is answered"
+    assert f"{BIAS} at" in merged.warning[0].value
+    merged.button(key="answer no").click().run()
+    assert not merged.warning
+    assert session(merged).workbench.choices == choices
+    switch(merged, MERGE, False)
+    merged.button(key="answer yes").click().run()
+    assert not merged.warning
+    assert not toggle(merged, MERGE).value
+    assert session(merged).workbench.state_of(BIAS).sites_on > 0
+    merged.button(key="icon undo").click().run()
+    assert session(merged).workbench.choices == choices
+
+
+def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> None:
+    session(merged).look_at(MERGE)
+    merged.run()
+    family = next(one for one in merged.checkbox if one.key.startswith(f"on {MERGE} at all "))
+    assert family.value
+    family.uncheck().run()
+    assert "rest" in merged.warning[0].value
+    merged.button(key="answer yes").click().run()
+    assert session(merged).workbench.state_of(MERGE).sites_on == 0
+
+
+def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: AppTest) -> None:
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    app.button(key=f"icon sites of {MERGE}").click().run()
+    sites = [site.site for site in session(app).workbench.state_of(MERGE).sites]
+    family = next(one for one in app.checkbox if one.key.startswith(f"on {MERGE} at all "))
+    family.check().run()
+    assert f"{len(sites)} sites on" in badge(app)
+    key = family.key.replace(f"on {MERGE} at all ", f"copies of {MERGE} at ")
+    app.session_state[key] = True
+    app.run()
+    checkbox(app, f"{MERGE} at {sites[0]}").uncheck().run()
+    assert f"{len(sites) - 1} of {len(sites)} on" in texts(app)
+    app.button(key="icon undo").click().run()
+    app.button(key="icon undo").click().run()
+    assert "restored, bit for bit" in badge(app)
+
+
+def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> None:
+    before, letters = order(app), {name: style.letter for name, style in session(app).styles.items()}
+    app.button(key=f"icon run later {FOLD}").click().run()
+    assert order(app) == [before[1], before[0], *before[2:]]
+    assert {name: style.letter for name, style in session(app).styles.items()} == letters
+    assert shown_marks(app) == {"matched", "miss"}
+    assert {mark[1] for box in marks(app).values() for mark in box} == {0}
+    app.button(key="icon undo").click().run()
+    assert order(app) == before
+    assert app.button(key=f"icon run earlier {FOLD}").disabled
+
+
+def test_passes_without_a_site_can_be_left_out_of_the_list(app: AppTest) -> None:
+    app.checkbox(key="only acting").check().run()
+    acting = [state.name for state in session(app).workbench.states if state.sites]
+    assert [toggle.label for toggle in app.toggle][: len(acting)] == acting
+    assert len(acting) < len(session(app).workbench.states)
+    app.checkbox(key="only acting").uncheck().run()
+    assert_usable(app)
+
+
+def press(app: AppTest, *names: str) -> None:
+    heard = keys.Heard()
+    keys.act(session(app), heard, list(enumerate(names, 1)))
+    assert heard.number == len(names)
+    app.run()
+
+
+def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> None:
+    press(app, "ArrowRight")
+    assert session(app).selected == "stem_norm"
+    press(app, "Enter")
+    assert "1 site on" in badge(app)
+    press(app, "undo")
+    assert "restored, bit for bit" in badge(app)
+    press(app, "redo", "ArrowLeft")
+    assert session(app).selected == session(app).workbench.state_of(FOLD).misses[-1].site
+    press(app, "f")
+    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+    press(app, "r", "r")
+    assert session(app).looked_at == BIAS, "in a circle, past the passes without a site"
+    press(app, "ArrowUp")
+    assert session(app).looked_at == MERGE
+    press(app, "undo", "ArrowDown", "ArrowDown", "Enter")
+    assert session(app).looked_at == FOLD
+    assert session(app).workbench.state_of(FOLD).sites_on == 0, "a near miss is selected, which nothing can switch"
+    session(app).select("")
+    press(app, "Enter")
+    assert "4 sites on" in badge(app)
+    assert_usable(app)
+
+
+def test_a_press_that_was_heard_acts_once(app: AppTest) -> None:
+    heard = keys.Heard()
+    for _ in range(2):
+        keys.act(session(app), heard, [(1, "f")])
+    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+
+
+def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None:
+    opened = session(app)
+    opened.workbench = Workbench(opened.opened.pristine, passes=[Stumbles(), *opened.workbench.passes])
+    app.run()
+    toggle(app, "Stumbles").set_value(True).run()
+    assert shown_marks(app) >= {"failed"}
+    app.button(key="failed at of Stumbles").click().run()
+    assert session(app).selected == "stem_conv"
+    app.session_state["report of Stumbles"] = True
+    app.run()
+    assert "ZeroDivisionError" in next(block.value for block in app.code if "Traceback" in block.value)
+
+
+def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
+    bench = session(app).workbench
+    for row, told in (
+        ("pass A", "would do: 4 removed, 4 changed; −144 parameters, −4 operations"),
+        ("site A stem_norm", "would do: 1 removed, 1 changed; −32 parameters, −1 operation"),
+        ("site A nowhere", "Point at a pass"),
+        ("pass D", "Point at a pass"),
+    ):
+        session(app).pointed_at = (row, bench.choices)
+        app.run()
+        assert told in texts(app).replace("\\", ""), row
+        assert bench.is_restored
+    session(app).pointed_at = ("pass A", bench.choices)
+    switch(app, FOLD, True)
+    assert "Point at a pass" in texts(app)
+    session(app).pointed_at = ("pass A", session(app).workbench.choices)
+    app.run()
+    told = "is on; turned off, it would do: 4 created, 4 changed; +144 parameters, +4 operations"
+    assert told in texts(app).replace("\\", "")

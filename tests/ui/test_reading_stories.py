@@ -1,0 +1,135 @@
+"""What a visitor reads: the inspector, the table of nodes, code, numbers and latency."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from fxopt.evidence import measure
+from fxopt.ui import latency_tab
+from tests.ui.visitor import (
+    FOLD,
+    assert_usable,
+    session,
+    shown_marks,
+    switch,
+    texts,
+)
+
+
+def test_a_site_leads_to_its_node_and_the_inspector_tells_its_story(app: AppTest) -> None:
+    app.button(key=f"site {FOLD} at stem_norm").click().run()
+    assert "`stem.norm`" in texts(app)
+    assert "matches here" in texts(app)
+    switch(app, FOLD, True)
+    assert "removed by FuseBatchNorm2dInConv2d" in texts(app)
+    app.button(key="show where it is").click().run()
+    assert session(app).shown == "Original"
+    assert "removed" in shown_marks(app)
+
+
+def test_every_node_and_module_can_be_inspected(app: AppTest) -> None:
+    switch(app, FOLD, True)
+    for name in [node.name for node in session(app).view_of("Original").nodes] + ["@stem", "@residual.first"]:
+        session(app).select(name)
+        assert_usable(app.run())
+
+
+def test_outputs_are_compared_where_asked(app: AppTest) -> None:
+    app.session_state["evidence"] = "Numerics"
+    app.run()
+    assert "nothing to compare" in texts(app)
+    switch(app, FOLD, True)
+    assert_usable(app)
+    assert "float64" in app.success[0].value
+
+
+def test_code_is_shown_as_a_difference(app: AppTest) -> None:
+    app.session_state["evidence"] = "Code"
+    switch(app, FOLD, True)
+    difference = [block.value for block in app.code if block.language == "diff"]
+    assert "-    stem_norm = self.stem.norm(stem_conv);  stem_conv = None" in difference[0]
+
+
+def test_latency_is_measured_beside_the_page_and_is_marked_when_stale(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def quick(*args: object, **kwargs: object) -> object:
+        return measure(*args, rounds=5, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(latency_tab, "measure", quick)
+    app.session_state["evidence"] = "Latency"
+    app.run()
+    assert app.button(key="measure").disabled
+    switch(app, FOLD, True)
+    app.button(key="measure").click().run()
+    assert not app.exception
+    session(app).measurement.job.wait()
+    app.run()
+    assert "95 % interval" in texts(app)
+    assert not app.warning
+    switch(app, "FuseBiasInLinear", True)
+    assert "other passes" in app.warning[0].value
+
+
+def test_a_click_on_the_graph_selects_and_folds(app: AppTest) -> None:
+    before = session(app).unfolded
+    session(app).fold("stem")
+    app.run()
+    assert session(app).unfolded == before - {"stem"}
+    app.button(key="fold: Fold").click().run()
+    assert session(app).unfolded == frozenset()
+    app.button(key="fold: Unfold").click().run()
+    assert "stem" in session(app).unfolded
+    assert_usable(app)
+
+
+def test_every_module_is_listed_where_asked_and_else_those_that_changed(app: AppTest) -> None:
+    assert not app.dataframe
+    switch(app, FOLD, True)
+    changed = len(app.dataframe[0].value)
+    app.toggle(key="every module").set_value(True).run()
+    assert len(app.dataframe[0].value) > changed > 0
+
+
+def test_the_inspector_says_for_every_pass_why_nothing_happens_at_a_node(app: AppTest) -> None:
+    session(app).select("stem_relu")
+    app.run()
+    for state in session(app).workbench.states:
+        app.text_input(key="asked pass").set_value(state.name).run()
+        assert "looks only at calls of" in texts(app), state.name
+    app.text_input(key="asked pass").set_value("no such pass").run()
+    assert "No pass is called" in texts(app)
+
+
+def test_a_site_shows_its_lines_of_code_before_and_after(app: AppTest) -> None:
+    session(app).select("stem_norm")
+    app.session_state[f"code of {FOLD} at stem_norm"] = True
+    app.run()
+    blocks = [block.value for block in app.code]
+    assert any("stem_norm = self.stem.norm(stem_conv)" in block for block in blocks)
+    assert session(app).workbench.is_restored
+
+
+def test_a_node_without_counterpart_says_so(app: AppTest) -> None:
+    session(app).select("stem_norm")
+    switch(app, FOLD, True)
+    assert "It has no counterpart in the graph as it is now" in texts(app)
+    session(app).select("made_by_nothing")
+    app.run()
+    assert "No node of this name is in either graph" in app.info[0].value
+
+
+def test_the_table_of_nodes_finds_and_has_the_same_selection(app: AppTest) -> None:
+    app.session_state["evidence"] = "Nodes"
+    session(app).select("stem_norm")
+    app.run()
+    assert len(app.dataframe[-1].value) == len(session(app).view_of("Now").nodes)
+    app.text_input(key="asked nodes").set_value("^stem.*norm$").run()
+    assert list(app.dataframe[-1].value["name"]) == ["stem_norm"]
+    app.text_input(key="asked nodes").set_value("BatchNorm2d").run()
+    assert len(app.dataframe[-1].value) == 6
+    app.text_input(key="asked nodes").set_value("(").run()
+    assert "no regular expression" in texts(app)
+    app.text_input(key="asked nodes").set_value("nowhere at all").run()
+    assert "No node fits" in app.info[0].value
