@@ -97,6 +97,17 @@ def test_pointing_at_a_pass_shows_what_it_would_do_and_going_away_ends_it(visit:
     visitor.wait_for_marks("head_norm", "removed")
 
 
+def test_a_preview_is_not_announced_as_if_it_were_so(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.evaluate("(view => view.select(view.scene.find('head_norm'), 'now'))(__fxopt.views[0])")
+    visitor.sees("matches here")
+    visitor.page.locator(".st-key-pass-B-row").hover()
+    visitor.wait_for_marks("head_norm", "removed")
+    spoken = visitor.page.evaluate("(view => { view.speak(); return view.option.textContent; })(__fxopt.views[0])")
+    assert spoken.startswith("norm, BatchNorm1d")
+    assert "removed" not in spoken
+
+
 def test_what_rests_on_a_pass_is_asked_about_before_it_goes_off(visit: Open) -> None:
     visitor = visit()
     visitor.pick("Digits: a small transformer")

@@ -269,9 +269,10 @@ class Pane {
       else this.stage.removeAttribute("aria-activedescendant");
       return;
     }
-    const marks = (this.marks.get(i) ?? []).map(
-      ([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`,
-    );
+    // What a preview would do is told by the line above the passes.
+    const marks = (this.marks.get(i) ?? [])
+      .filter((mark) => !mark.ghost)
+      .map(([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`);
     option.textContent = [
       scene.titles[i],
       scene.subtitles[i],
