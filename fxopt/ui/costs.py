@@ -64,6 +64,7 @@ def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs 
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
         return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
+    # As many as there are pictures: one that is foreseen would be painted without its bars while they are counted anew.
     job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
     counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
     return counted and counted[unit == "byte"]

@@ -9,7 +9,6 @@ shown before is painted there at once, and when Python says so (`foreseen.py`).
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ from fxopt.view import ResolvedMarks
 
 _FOLDER = Path(__file__).parent / "component"
 _CODE = (
-    "scene", "sides", "theme", "camera", "boxes", "paint", "minimap", "chrome", "input", "links", "foreseen", "pane",
-    "unpack", "store", "ghosts",
+    "scene", "sides", "theme", "camera", "boxes", "paint", "minimap", "chrome", "input", "links", "foreseen", "anchors",
+    "pane", "unpack", "store", "ghosts",
 )  # fmt: skip
 
 
@@ -49,9 +48,6 @@ _layout = st.components.v2.component("fxopt_layout", js=_entry("layouts"))
 _view = st.components.v2.component("fxopt_graph", js=_entry("mount"))
 
 
-_TURNS = itertools.count()
-"""Tell the browser what is said anew from what it heard before."""
-
 View = Literal["before", "after", "both"]
 Bars: TypeAlias = Mapping[int, tuple[float, str]]
 """Costs by box: a share of the largest, and in words."""
@@ -64,6 +60,8 @@ class Heard:
     """The number of the last act in a graph that was obeyed."""
 
     number: int = 0
+    turns: int = 0
+    """How often the graph was told something: by this the browser tells what is new from what it heard before."""
 
 
 def _heard(key: str) -> Heard:
@@ -155,7 +153,9 @@ def graph_component(
         "foldable": foldable,
     }
     picture = hashlib.blake2b(json.dumps(data).encode(), digest_size=8).hexdigest()
-    data |= {"picture": picture, "foreseen": foreseen or {}, "heard": _heard(key).number, "turn": next(_TURNS)}
+    heard = _heard(key)
+    heard.turns += 1
+    data |= {"picture": picture, "foreseen": foreseen or {}, "heard": heard.number, "turn": heard.turns}
     # Without a gap of its own, what shows nothing would still move the rest down.
     with st.container(gap=None):
         if layout_bytes is not None:

@@ -17,6 +17,7 @@ from fxopt.ui.marks import marks_of
 from fxopt.ui.panel import acting, panel, redraw
 from fxopt.ui.pictures import PackedLayout, laying_out
 from fxopt.ui.session import RECENT, Session, Shown, Together
+from fxopt.ui.switches import widget_of
 from fxopt.ui.waiting import result_soon
 from fxopt.view import GraphView, Mark, VisibleGraph, default_unfolded, families, resolve, to_dot, visible
 from fxopt.view.engine import engines
@@ -24,7 +25,7 @@ from fxopt.view.engine import engines
 HEIGHT = "var(--graph-height)"
 """As page.css says it, for what stands beside the graph as well."""
 
-PICTURES = (*get_args(Shown), *get_args(Together))
+VIEWS = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
 
 
@@ -48,7 +49,7 @@ def _obey(session: Session) -> None:
 
 def _shown_by_graphs(session: Session) -> Hashable:
     look = _look(session, (session.workbench.choices, session.looked_at))
-    return look, heard_of("graph"), heard_of("graph before")
+    return look, session.acted, heard_of("graph"), heard_of("graph before")
 
 
 def _look(session: Session, end: End) -> tuple[Hashable, ...]:
@@ -119,7 +120,9 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
     # The picture that is always there brings the layout, so that going from one to another sends none.
     is_first = not linked or shown == "Now"
     key = "graph" if is_first else "graph before"
-    looks = {act: (key, *_look(session, end)) for act, end in session.ends().items()}
+    entered = widget_of(*session.entered[:2]) if session.entered is not None else ""
+    ends = session.foreseen.ends(session.workbench, session.looked_at, entered)
+    looks = {act: (key, *_look(session, end)) for act, end in ends.items()}
     painted = graph_component(
         picture.data if is_first else None,
         picture.id,
@@ -179,7 +182,7 @@ def _bar(session: Session) -> None:
             st.session_state["shown"] = chosen
         st.segmented_control(
             "Which graph",
-            PICTURES,
+            VIEWS,
             key="shown",
             label_visibility="collapsed",
             required=True,

@@ -35,7 +35,7 @@ def pass_panel(session: Session) -> None:
     preview_line(session)
     styles = session.styles
     edits = session.edits
-    passes = [state for state in session.listed_passes if state not in edits]
+    passes = session.listed_passes
     for state in passes:
         _row(session, styles[state.name], state)
     if not passes:

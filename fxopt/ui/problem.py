@@ -47,9 +47,9 @@ def _picture(partial: GraphModule) -> Layout:
 def show_problem(problem: Problem, still_open: str) -> None:
     """Draw it, and name the model that is open still, if one is."""
     still = f"\n\nStill open: **{escaped(still_open)}**, as it was." if still_open else ""
-    of = "" if problem.title in problem.told else f"**{escaped(problem.title)}**: "
+    heading = "" if problem.title in problem.told else f"**{escaped(problem.title)}**: "
     with st.container(horizontal=True, key="problem"):
-        st.error(f"{of}{escaped(problem.told)}{still}", icon=":material/error:")
+        st.error(f"{heading}{escaped(problem.told)}{still}", icon=":material/error:")
         st.button(
             "Dismiss", icon=":material/close:", key="icon dismiss", help="Dismiss", on_click=_dismiss, type="tertiary"
         )

@@ -14,11 +14,12 @@ from fxopt.core import FxoptError
 from fxopt.edits import Edit
 from fxopt.evidence.running import run
 from fxopt.ui.drawn import Drawn
-from fxopt.ui.foreseen import End, Foreseen
+from fxopt.ui.foreseen import Foreseen
 from fxopt.ui.job import Job
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
-from fxopt.ui.switches import Switch, Switches, as_class, widget_of
+from fxopt.ui.recent import keep_recent
+from fxopt.ui.switches import Switch, Switches, widget_of
 from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
 from fxopt.workbench import Choice, PassState, Sites, Workbench
 
@@ -56,7 +57,7 @@ Act = TypeVar("Act", bound=Callable[..., None])
 
 
 def alone(act: Act) -> Act:
-    """Let an act of a session wait for the run of the page, or the other act, that is at the session now.
+    """Let an act of a session wait for the run of the page, or the other act, that is at the session now; count it.
 
     Streamlit begins the run that a click asks for while the run before may still be in its callback or drawing, in
     another thread: without this, both would be at the workbench at once.
@@ -65,6 +66,7 @@ def alone(act: Act) -> Act:
     @functools.wraps(act)
     def waiting(self: Session, *args: Any, **kwargs: Any) -> None:
         with self.at_work:
+            self.acted += 1
             act(self, *args, **kwargs)
 
     return waiting  # type: ignore[return-value]
@@ -102,6 +104,8 @@ class Session:
     """The picture of the graphs that was drawn last."""
     laying_out: tuple[Hashable, Job[PackedLayout]] | None = None
     """The picture that is to be drawn, and the work on it."""
+    acted: int = 0
+    """How often the visitor did something to the passes: each act is answered, also where all is then as before."""
     drawn: Drawn = field(default_factory=Drawn)
     """What the panels of the page show."""
     foreseen: Foreseen = field(default_factory=Foreseen)
@@ -137,10 +141,8 @@ class Session:
                 modules of the current graph are others once it comes back to the same choices.
         """
         kept = self._kept.setdefault(what, {})
-        answer: T = kept.pop(key) if key in kept else make()
-        kept[key] = answer  # at the end: the first is the one that was asked for least lately
-        while len(kept) > answers:
-            del kept[next(iter(kept))]
+        answer: T = kept[key] if key in kept else make()
+        keep_recent(kept, key, answer, answers)
         return answer
 
     # ---- the graphs
@@ -182,9 +184,9 @@ class Session:
 
     @property
     def listed_passes(self) -> list[PassState]:
-        """The passes as they run; those without a site only where the visitor wants to see them. Then the edits."""
+        """The passes as they run; those without a site only where the visitor wants to see them."""
         states = [state for state in self.workbench.states if not isinstance(state.pass_, Edit)]
-        return [state for state in states if not self.only_acting or acts(state)] + self.edits
+        return [state for state in states if not self.only_acting or acts(state)]
 
     @property
     def edits(self) -> list[PassState]:
@@ -205,14 +207,15 @@ class Session:
         """Let `obey` do what the visitor does at `to`, which was drawn just now."""
         self._listening[to] = obey
 
-    @alone
     def obey(self) -> None:
         """Do what the visitor did since the last time. To be called before anything is drawn."""
-        for switch in self._switches.moved():
-            if self._is_there(switch):
-                self.turn(switch.pass_name, switch.sites, switch.place, widget=switch.widget)
-        for obey in self._listening.values():
-            obey()
+        with self.at_work:
+            for switch in self._switches.moved():
+                self.acted += 1  # also where it comes too late: the browser may be ahead
+                if self._is_there(switch):
+                    self.turn(switch.pass_name, switch.sites, switch.place, widget=switch.widget)
+            for obey in self._listening.values():
+                obey()
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
@@ -236,22 +239,7 @@ class Session:
         else:
             bench.turn_off(name, sites)
         if widget and not sure and self.question is None:
-            self.foreseen.led(before, as_class(widget), (bench.choices, name))
-            asks = on and bench.may_rest_on(name, sites)
-            if not asks and bench.with_(name, sites, on=not on) == before:
-                self.foreseen.led(bench.choices, as_class(widget), (before, name))
-
-    def ends(self) -> dict[str, End]:
-        """Where acts lead that are known to lead somewhere, by the class of their widget; the key Enter by its name."""
-        bench = self.workbench
-        ends = self.foreseen.ends(bench.choices)
-        if (current := self._current) and (act := as_class(widget_of(*current[:2]))) in ends:
-            ends["Enter"] = ends[act]
-        off = tuple(Choice(choice.signature) for choice in bench.choices)
-        for act, choices in (("icon-undo", bench.undone), ("icon-redo", bench.redone), ("reverse-all", off)):
-            if choices is not None:
-                ends[act] = choices, self.looked_at
-        return ends
+            self.foreseen.switched(widget, name, sites, on=on, start=before, bench=bench)
 
     @alone
     def answer(self, sure: bool) -> None:
@@ -314,12 +302,16 @@ class Session:
     @alone
     def place(self, name: str, before: str) -> None:
         """Let a pass run just before another one; just after the last one that is listed, where `before` is empty."""
-        others = [state.name for state in self.workbench.states if state.name != name]
-        listed = [state.name for state in self.listed_passes if state not in self.edits and state.name != name]
-        if before in others:
-            self.workbench.move(name, others.index(before))
-        elif not before and listed and len(others) < len(self.workbench.states):
-            self.workbench.move(name, others.index(listed[-1]) + 1)
+        order = [state.name for state in self.workbench.states]
+        listed = [state.name for state in self.listed_passes if state.name != name]
+        last = listed[-1] if listed else ""
+        if name not in order or (before or last) not in order:
+            return
+        order.remove(name)
+        if before in order:
+            self.workbench.move(name, order.index(before))
+        elif not before:
+            self.workbench.move(name, order.index(last) + 1)
 
     def look_at(self, name: str) -> None:
         """Show the sites of a pass; the name of the one that is shown, or an empty one, shows none."""
@@ -329,7 +321,7 @@ class Session:
     @alone
     def step_pass(self, by: int, acting: bool = False) -> None:
         """Look at the next (1) or previous (-1) pass, or the next one that has a site."""
-        names = [state.name for state in self.listed_passes if not acting or acts(state)]
+        names = [state.name for state in self.listed_passes + self.edits if not acting or acts(state)]
         if names:
             self.look_at(_beside(names, self.looked_at, by))
 
@@ -344,13 +336,13 @@ class Session:
     @alone
     def switch_current(self) -> None:
         """Switch the selected site of the pass that is looked at; the pass, where none is; nothing at a near miss."""
-        if (current := self._current) is not None:
-            name, site, on = current
+        if self.entered is not None:
+            name, site, on = self.entered
             self.turn(name, site or None, not on, widget=widget_of(name, site))
 
     @property
-    def _current(self) -> tuple[str, str, bool] | None:
-        """What `switch_current` switches: the pass, its site or an empty string, and whether it is on."""
+    def entered(self) -> tuple[str, str, bool] | None:
+        """What `switch_current` switches: the pass, its site or an empty string, whether it is on. None for nothing."""
         state = self.looked_at_state
         if state is None:
             return None

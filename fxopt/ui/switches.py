@@ -58,9 +58,10 @@ class Switches:
         """The switch to draw where the pass `name`, or some sites of it, is on or off."""
         switch = self._by_widget.get(widget)
         if switch is None or switch.place != on or (switch.key not in st.session_state and switch.first != on):
-            key = widget if switch is None else f"{widget} ({next(self._numbers)})"
+            # The number is in front, where no widget has one: the browser leaves it out of the class of the switch.
+            key = widget if switch is None else f"{next(self._numbers)} {widget}"
             while key in st.session_state:
-                key = f"{widget} ({next(self._numbers)})"
+                key = f"{next(self._numbers)} {widget}"
             switch = Switch(widget, key, name, sites, first=on, place=on)
         switch.sites = sites
         self._by_widget[widget] = switch

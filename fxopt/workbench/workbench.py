@@ -140,6 +140,11 @@ class Workbench:
         return self._history.after
 
     @property
+    def reversed(self) -> tuple[Choice, ...]:
+        """The choices that `reverse_all` leads to."""
+        return tuple(Choice(choice.signature) for choice in self.choices)
+
+    @property
     def can_undo(self) -> bool:
         return self.undone is not None
 
@@ -293,7 +298,7 @@ class Workbench:
 
     def reverse_all(self) -> None:
         """Switch every pass off; they keep their order."""
-        self._go(tuple(Choice(choice.signature) for choice in self.choices))
+        self._go(self.reversed)
 
     def undo(self) -> None:
         """Take the last switch back; nothing where there is none."""

@@ -190,6 +190,7 @@ def bench(browser: Browser, folder: Path, repeats: int) -> list[Figure]:
         page.context.close()
         paints, floors = bare(browser, nothing, repeats)
         warm = [first_paint(browser, url, READY) for _ in range(repeats)]
+        listed = [first_paint(browser, url, f"{READY} && __fxopt.keys") for _ in range(repeats)]
         picks = []
         for _ in range(repeats):
             page = opened(browser, url, READY)
@@ -208,6 +209,7 @@ def bench(browser: Browser, folder: Path, repeats: int) -> list[Figure]:
         floor,
         Figure("the page: first paint, cold (torch is loaded)", [cold]),
         above(Figure("the page: first paint, warm", warm, most=600), paint),
+        Figure("the page: first paint of all the rest, warm", listed),
         above(Figure("BERT-base folded: picked to painted, warm", picks, most=600), paint),
         *(above(one, floor) for one in of_bert[:2]),
         of_bert[2],

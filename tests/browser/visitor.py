@@ -19,7 +19,7 @@ class Visitor:
         page.goto(url)
         # The graph comes before the rest, of which the keys are the last.
         page.wait_for_function("globalThis.__fxopt?.views?.length === 1 && __fxopt.views[0].ready", timeout=120_000)
-        page.wait_for_function("__fxopt.listens", timeout=120_000)
+        page.wait_for_function("__fxopt.keys", timeout=120_000)
 
     def switch(self, name: str) -> None:
         self.page.locator("label", has_text=re.compile(f"^{name}$")).first.click()

@@ -1,7 +1,7 @@
 // A pass is dragged by its letter to another place in the order. Python hears of it as of a key; see keys.py.
 
 const DRAGGED = 5; // px after which a press has become a drag
-const EDGE = 36; // px from an end of the list at which it scrolls under the pointer
+const EDGE = 36; // px from an end of the list at which moving scrolls it
 const GRIP = ".st-key-passes .grip";
 const ROW = "[class*=st-key-pass-]";
 
@@ -36,8 +36,9 @@ class Drag {
     const at = rows.findIndex((row) => y < row.top + row.height / 2);
     this.before = at < 0 ? "" : grips[at].textContent;
     const place = at < 0 ? rows.at(-1).bottom + 4 : rows[at].top - 6;
+    const top = Math.min(Math.max(place, frame.top), frame.bottom);
     const [left, width] = [rows[0].left, rows[0].width];
-    Object.assign(this.line.style, { left: `${left}px`, top: `${place}px`, width: `${width}px` });
+    Object.assign(this.line.style, { left: `${left}px`, top: `${top}px`, width: `${width}px` });
   }
 
   begin() {

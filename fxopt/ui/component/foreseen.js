@@ -1,7 +1,11 @@
 // Pictures that were shown before are painted as soon as the visitor does what leads back to them, and not when Python
-// says so a moment later. Python says with each picture which acts lead where; see foreseen.py.
+// says so a moment later: an optimistic update. Python says with each picture which acts lead where; see foreseen.py.
+//
+// An act leads there from what Python said last. So nothing is painted ahead while an act may be unanswered. Keys and
+// acts in the graphs are known to be answered; of others, a new word for the graph or some time must do: on a line
+// that takes long, several acts in a row may be painted ahead of the wrong one, until Python's word comes.
 
-const PICTURES = 48; // as many as Python remembers, for two panes
+const PICTURES = 48; // more than Python remembers
 const QUIET = 250; // ms that nothing must have been done before: what is heard later may answer something earlier
 const ANSWERED = 3000; // ms after which an act has been answered, or has changed nothing in the graph
 const UNHEARD = 4000; // ms after which what Python said last holds, if it says nothing else
@@ -17,7 +21,8 @@ class Word {
 
   // Whether `data` is to be shown. While the pane is ahead, Streamlit gives it the old word again, which is not.
   hear(data) {
-    if (this.isAhead && data.turn === this.data.turn) return false;
+    const isNew = data.turn === undefined || data.turn !== this.data?.turn;
+    if (!isNew) return !this.isAhead;
     this.end();
     this.data = data;
     this.heardAt = performance.now();
@@ -33,7 +38,7 @@ class Word {
   foresee(act) {
     const seen = fxopt.seen.get(this.data?.foreseen?.[act]);
     const picture = fxopt.layouts.get(seen?.layout);
-    if (!picture || this.isAhead || this.pane.waiting.length) return;
+    if (!picture || this.isAhead) return;
     this.isAhead = true;
     this.wait();
     this.show(seen, picture);
@@ -68,7 +73,8 @@ function isRunning() {
 function foresee(act) {
   const before = fxopt.actedAt;
   const now = (fxopt.actedAt = performance.now());
-  if (!act || now - before < QUIET || isRunning()) return;
+  const isUnheard = fxopt.keys?.waiting.length || fxopt.views.some((pane) => pane.waiting.length);
+  if (!act || now - before < QUIET || isUnheard || isRunning()) return;
   for (const { word } of [...fxopt.views]) {
     if (word.heardAt > before || now - before > ANSWERED) word.foresee(act);
   }
@@ -79,7 +85,7 @@ function actOf(target) {
   const control = target.closest?.("button, label");
   if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return "";
   const key = [...(control.closest("[class*=st-key-]")?.classList ?? [])].find((name) => name.startsWith("st-key-"));
-  return (key ?? "").slice("st-key-".length).replace(/--\d+-$/, ""); // which of the switches that stood there
+  return (key ?? "").slice("st-key-".length).replace(/^\d+-/, ""); // the number of the switch: see switches.py
 }
 
 // What is done in the graphs is known there. Enter on a button or a switch is followed by a click.

@@ -28,7 +28,7 @@ class Watcher {
     this.clickedAt = -BY_POINTER;
     this.ending = new AbortController();
     const { signal } = this.ending;
-    document.addEventListener("pointerover", (event) => this.over(event.target), { signal });
+    document.addEventListener("pointerover", (event) => event.buttons || this.over(event.target), { signal });
     document.addEventListener("focusin", (event) => this.focused(event.target), { signal });
     for (const press of ["pointerdown", "pointerup", "keydown"])
       document.addEventListener(press, (event) => this.pressed(event), { signal, capture: true });

@@ -39,7 +39,7 @@ class Listener {
     // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
     new Drag((act) => this.tell(act), this.ending.signal);
-    (globalThis.__fxopt ??= { views: [], waiting: [] }).listens = true; // for tests, which wait for it
+    (globalThis.__fxopt ??= { views: [], waiting: [] }).keys = this; // see foreseen.js
   }
 
   heard(number) {

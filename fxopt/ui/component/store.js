@@ -13,7 +13,12 @@ if (!fxopt.foresee) listenToActs();
 fxopt.foresee = foresee;
 
 function keep(payload) {
-  if (fxopt.layouts.has(payload.id)) return;
+  const known = fxopt.layouts.get(payload.id);
+  if (known) {
+    fxopt.layouts.delete(payload.id);
+    fxopt.layouts.set(payload.id, known); // as the one that was used last
+    return;
+  }
   while (fxopt.layouts.size >= KEPT) fxopt.layouts.delete(fxopt.layouts.keys().next().value);
   fxopt.layouts.set(payload.id, new Picture(payload));
   for (const [pane, retry] of [...fxopt.awaited]) {

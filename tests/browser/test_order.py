@@ -1,0 +1,86 @@
+"""Passes get another place in the order: by buttons, by keys, and dragged by their letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.visitor import APP, FOLD, Visitor
+
+pytestmark = pytest.mark.browser
+
+Open = Callable[[], Visitor]
+
+
+@pytest.fixture
+def visit(page: Page, serve: Callable[..., str]) -> Open:
+    return lambda: Visitor(page, serve(APP))
+
+
+def press(visitor: Visitor, *names: str) -> None:
+    for name in names:
+        visitor.page.keyboard.press(name)
+
+
+def test_a_pass_is_moved_and_comes_back_with_undo(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.get_by_role("button", name=f"Run later: {FOLD}").click()
+    visitor.sees("runs 2nd of")
+    visitor.page.get_by_role("button", name="Undo").click()
+    visitor.sees("runs 1st of")
+
+
+def order(visitor: Visitor) -> list[str]:
+    """The letters of the passes as they are listed."""
+    return visitor.page.locator(".st-key-passes .grip").all_text_contents()
+
+
+def drag(visitor: Visitor, letter: str, *, to: float, of: str, drop: bool = True) -> None:
+    """Drag a pass by its letter to a height of the row of another one: 0 is its top, 1 its bottom."""
+    mouse = visitor.page.mouse
+    grip = visitor.page.locator(".st-key-passes .grip", has_text=letter).bounding_box()
+    row = visitor.page.locator(f"[class*=st-key-pass-{of}-]").bounding_box()
+    assert grip
+    assert row
+    mouse.move(grip["x"] + 5, grip["y"] + 5)
+    mouse.down()
+    mouse.move(row["x"] + 40, row["y"] + row["height"] * to, steps=5)
+    expect(visitor.page.locator(".drop-line")).to_be_visible()
+    if drop:
+        mouse.up()
+        expect(visitor.page.locator(".drop-line")).to_have_count(0)
+
+
+def test_a_pass_is_dragged_to_another_place_and_comes_back_with_undo(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.get_by_role("button", name=f"Sites of {FOLD}").click()  # so that all rows are low
+    expect(visitor.page.locator("[class*=st-key-pass-][class*=looked-at]")).to_have_count(0)
+    assert order(visitor) == ["A", "B", "C", "D", "E", "F"]
+    drag(visitor, "C", to=0.1, of="A")
+    expect(visitor.page.locator(".st-key-passes .grip")).to_have_text(["C", "A", "B", "D", "E", "F"])
+    drag(visitor, "A", to=0.9, of="D")
+    expect(visitor.page.locator(".st-key-passes .grip")).to_have_text(["C", "B", "D", "A", "E", "F"])
+    press(visitor, "Control+z", "Control+z")
+    expect(visitor.page.locator(".st-key-passes .grip")).to_have_text(["A", "B", "C", "D", "E", "F"])
+
+
+def test_a_drag_is_left_with_escape_and_to_the_end_it_makes_a_pass_the_last(visit: Open) -> None:
+    visitor = visit()
+    visitor.page.get_by_role("button", name=f"Sites of {FOLD}").click()
+    expect(visitor.page.locator("[class*=st-key-pass-][class*=looked-at]")).to_have_count(0)
+    drag(visitor, "A", to=0.9, of="C", drop=False)
+    press(visitor, "Escape")
+    visitor.page.mouse.up()
+    expect(visitor.page.locator(".drop-line")).to_have_count(0)
+    drag(visitor, "B", to=0.9, of="F")
+    expect(visitor.page.locator(".st-key-passes .grip")).to_have_text(["A", "C", "D", "E", "F", "B"])
+
+
+def test_keys_let_a_pass_run_earlier_and_later(visit: Open) -> None:
+    visitor = visit()
+    press(visitor, "Alt+ArrowDown", "Alt+ArrowDown")
+    visitor.sees("runs 3rd of")
+    press(visitor, "Alt+ArrowUp")
+    visitor.sees("runs 2nd of")
