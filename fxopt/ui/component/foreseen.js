@@ -82,7 +82,7 @@ function foresee(act) {
 
 // A click on a button, or on a switch or its label, by pointer or by key.
 function actOf(target) {
-  const control = target.closest?.("button, label");
+  const control = target.closest("button, label");
   if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return "";
   const key = [...(control.closest("[class*=st-key-]")?.classList ?? [])].find((name) => name.startsWith("st-key-"));
   return (key ?? "").slice("st-key-".length).replace(/^\d+-/, ""); // the number of the switch: see switches.py
@@ -90,11 +90,11 @@ function actOf(target) {
 
 // What is done in the graphs is known there. Enter on a button or a switch is followed by a click.
 function listenToActs() {
-  const isOutside = (target) => !target.closest?.(".fx");
-  document.addEventListener("click", ({ target }) => isOutside(target) && foresee(actOf(target)), { capture: true });
-  document.addEventListener(
-    "keydown",
-    ({ key, target }) => key === "Enter" && isOutside(target) && !target.closest?.("button, label") && foresee(""),
-    { capture: true },
-  );
+  const heard = (event) => {
+    const target = event.composedPath()[0];
+    if (!(target instanceof Element) || target.closest(".fx")) return;
+    if (event.type === "click") foresee(actOf(target));
+    else if (event.key === "Enter" && !target.closest("button, label")) foresee("");
+  };
+  for (const type of ["click", "keydown"]) document.addEventListener(type, heard, { capture: true });
 }
