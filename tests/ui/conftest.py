@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fxopt.ui import panel, waiting, workplace
+from fxopt.ui import graph_panel, panel, waiting
 from tests.ui.visitor import APP, assert_usable
 
 
@@ -22,7 +22,7 @@ def whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
         """What follows a callback anyway."""
 
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
-    monkeypatch.setattr(workplace, "HEAD_START_SECONDS", 0)
+    monkeypatch.setattr(graph_panel, "HEAD_START_SECONDS", 0)
     monkeypatch.setattr(panel, "fragment", drawn_with_the_page)
     monkeypatch.setattr(panel, "rerun", whole_page_again)
 
