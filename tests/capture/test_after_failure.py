@@ -189,12 +189,12 @@ def test_the_budget_ends_a_recording_within_a_call_or_two(monkeypatch: pytest.Mo
 
 
 def test_two_failing_captures_at_once_leave_no_trace() -> None:
+    models = [build(WritesEverywhere) for _ in range(2)]  # here: what builds them holds torch's generator for itself
     globally = everything_global()
     ready = threading.Barrier(2)
     errors: list[CaptureError] = []
 
-    def act() -> None:
-        model = build(WritesEverywhere)
+    def act(model: nn.Module) -> None:
         model.fail = True
         ready.wait(60)
         try:
@@ -203,7 +203,7 @@ def test_two_failing_captures_at_once_leave_no_trace() -> None:
             errors.append(error)
         assert type(model.first(vector())) is torch.Tensor
 
-    threads = [threading.Thread(target=act) for _ in range(2)]
+    threads = [threading.Thread(target=act, args=(model,)) for model in models]
     for thread in threads:
         thread.start()
     for thread in threads:

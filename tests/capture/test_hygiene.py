@@ -252,14 +252,14 @@ def test_a_capture_waits_for_another_to_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_two_captures_at_once_both_work() -> None:
     example, x = torch.randn(2, 6, 8), torch.randn(3, 7, 8)
+    models = [build(DecidesBySize) for _ in range(2)]  # here: what builds them holds torch's generator for itself
     globally = everything_global()
     results: dict[int, Any] = {}
     ready = threading.Barrier(2)
 
     def act(index: int) -> None:
-        model = build(DecidesBySize)
         ready.wait(60)
-        results[index] = model, capture(model, (example,))
+        results[index] = models[index], capture(models[index], (example,))
 
     threads = [threading.Thread(target=act, args=(index,)) for index in range(2)]
     for thread in threads:
