@@ -17,8 +17,9 @@ class Visitor:
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
         page.goto(url)
-        # The graph comes before the rest, of which the keys are the last.
+        # The graph comes before the rest: the code of the switches, and the keys, which are the last of the page.
         page.wait_for_function("globalThis.__fxopt?.views?.length === 1 && __fxopt.views[0].ready", timeout=120_000)
+        expect(page.get_by_role("switch").first).to_be_visible(timeout=120_000)
         page.wait_for_function("__fxopt.keys", timeout=120_000)
 
     def switch(self, name: str) -> None:
