@@ -37,6 +37,11 @@ class Job(Generic[T]):
     def running(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was asked to end; it may run still."""
+        return self._ending.is_set()
+
     def cancel(self) -> None:
         """Ask the work to end; it does so at its next report of progress."""
         self._ending.set()

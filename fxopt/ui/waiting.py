@@ -32,6 +32,7 @@ def result_soon(job: Job[T], told: str) -> T | None:
 
 
 def _line(job: Job[T], told: str, begun: float) -> None:
-    if not job.running:
+    # A run of this line that was asked for before something newer took its place would stand there for good.
+    if not job.running or job.is_cancelled:
         st.rerun()
     st.caption(f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s")
