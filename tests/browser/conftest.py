@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.browser.serving import served
+from tests.browser.visitor import APP, Open, Visitor
 
 collect_ignore = [
     "graph_script.py",
@@ -72,3 +73,8 @@ def page(browser: Browser) -> Iterator[Page]:
     yield page
     context.close()
     assert not faults, "\n".join(faults)
+
+
+@pytest.fixture
+def visit(page: Page, serve: Callable[..., str]) -> Open:
+    return lambda: Visitor(page, serve(APP))

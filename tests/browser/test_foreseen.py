@@ -62,6 +62,16 @@ def rest(visitor: Visitor) -> None:
     visitor.page.wait_for_timeout(1200)
 
 
+def look_at_both(visitor: Visitor) -> None:
+    """Both graphs side by side, each seen with the pass on and off."""
+    visitor.page.get_by_role("radio", name="Side by side").click()
+    visitor.page.wait_for_function("__fxopt.views.length === 2 && __fxopt.views.every((view) => view.ready)")
+    for badge in ("4 sites on", "restored, bit for bit"):
+        visitor.switch(FOLD)
+        visitor.sees_badge(badge)
+    rest(visitor)
+
+
 def never_ahead(visitor: Visitor) -> None:
     """No graph was painted ahead of the server by what was just done."""
     for _ in range(5):
@@ -105,12 +115,7 @@ def test_an_act_is_painted_before_the_server_has_answered(
 
 
 def test_both_graphs_side_by_side_are_painted_ahead(visitor: Visitor, line: Line) -> None:
-    visitor.page.get_by_role("radio", name="Side by side").click()
-    visitor.page.wait_for_function("__fxopt.views.length === 2 && __fxopt.views.every((view) => view.ready)")
-    for badge in ("4 sites on", "restored, bit for bit"):
-        visitor.switch(FOLD)
-        visitor.sees_badge(badge)
-    rest(visitor)
+    look_at_both(visitor)
     line.hold()
     visitor.switch(FOLD)
     kinds = "(view.marks.get(view.scene.find('stem_norm')) ?? []).map((mark) => mark[0]).join()"
@@ -223,12 +228,7 @@ def test_acts_that_come_back_to_the_same_are_answered(visitor: Visitor) -> None:
 
 
 def test_an_act_in_one_graph_holds_back_the_other(visitor: Visitor, line: Line) -> None:
-    visitor.page.get_by_role("radio", name="Side by side").click()
-    visitor.page.wait_for_function("__fxopt.views.length === 2 && __fxopt.views.every((view) => view.ready)")
-    for badge in ("4 sites on", "restored, bit for bit"):
-        visitor.switch(FOLD)
-        visitor.sees_badge(badge)
-    rest(visitor)
+    look_at_both(visitor)
     line.hold()
     visitor.page.evaluate("(view => view.select(view.scene.find('stem_conv'), 'now'))(__fxopt.views[1])")
     visitor.switch(FOLD)

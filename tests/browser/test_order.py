@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.visitor import APP, FOLD, Visitor
+from tests.browser.visitor import FOLD, Open, Visitor, press
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[[], Visitor]
-
-
-@pytest.fixture
-def visit(page: Page, serve: Callable[..., str]) -> Open:
-    return lambda: Visitor(page, serve(APP))
-
-
-def press(visitor: Visitor, *names: str) -> None:
-    for name in names:
-        visitor.page.keyboard.press(name)
 
 
 def test_a_pass_is_moved_and_comes_back_with_undo(visit: Open) -> None:

@@ -9,16 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.visitor import APP, FOLD, Visitor
+from tests.browser.visitor import APP, FOLD, Open, Visitor
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[[], Visitor]
-
-
-@pytest.fixture
-def visit(page: Page, serve: Callable[..., str]) -> Open:
-    return lambda: Visitor(page, serve(APP))
 
 
 def test_a_visitor_previews_applies_inspects_and_reverses_a_pass(visit: Open) -> None:

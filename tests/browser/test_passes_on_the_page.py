@@ -11,21 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from tests.browser.visitor import APP, FOLD, Visitor
+from tests.browser.visitor import APP, FOLD, Open, Visitor, press
 
 pytestmark = pytest.mark.browser
-
-Open = Callable[[], Visitor]
-
-
-@pytest.fixture
-def visit(page: Page, serve: Callable[..., str]) -> Open:
-    return lambda: Visitor(page, serve(APP))
-
-
-def press(visitor: Visitor, *names: str) -> None:
-    for name in names:
-        visitor.page.keyboard.press(name)
 
 
 def test_the_whole_flow_works_by_keys_alone(visit: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from playwright.sync_api import Locator, Page, expect
@@ -51,3 +52,12 @@ class Visitor:
     def pick(self, title: str) -> None:
         self.page.get_by_role("combobox", name="Model").click()
         self.page.get_by_role("option", name=title, exact=True).click()
+
+
+Open = Callable[[], Visitor]
+"""Opens the page, and gives someone at it."""
+
+
+def press(visitor: Visitor, *names: str) -> None:
+    for name in names:
+        visitor.page.keyboard.press(name)
