@@ -32,9 +32,11 @@ from fxopt.core.layer import (
 )
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
-from fxopt.core.pass_base import Match, Miss, Pass, Scan
+from fxopt.core.marks import Origin
+from fxopt.core.pass_base import Pass
 from fxopt.core.read_instead import read_instead_conditions
-from fxopt.core.rewriter import Origin, Rewriter, with_tensors
+from fxopt.core.rewriter import Rewriter, with_tensors
+from fxopt.core.site import Match, Miss, Scan
 from fxopt.core.strides import needs_contiguous
 from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
 

@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 from torch.fx import Node
 
-from fxopt.core.pass_base import Miss
+from fxopt.core.site import Miss
 
 T = TypeVar("T")
 

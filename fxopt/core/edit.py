@@ -25,6 +25,7 @@ from fxopt.core.copying import own
 from fxopt.core.errors import RewriteError
 from fxopt.core.hand_edit import ArrangeMembers, HandEdit
 from fxopt.core.index import GraphIndex
+from fxopt.core.marks import MARKS
 
 
 @dataclass(frozen=True)
@@ -344,9 +345,6 @@ class Patch:
 
 _OF_A_MODULE = (SetModule, SetTensor, ArrangeMembers)
 """The edits of what is registered in a module, where there is an order to keep."""
-
-MARKS = "transformations"
-"""Key of ``node.meta``: the signatures of the transformations that made or changed the node."""
 
 
 def run(index: GraphIndex, edits: Iterable[Edit]) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.fx import GraphModule, Node
 
 from fxopt.core.graph import target_name
-from fxopt.core.ledger import CHILD
+from fxopt.core.marks import LEDGER
 from fxopt.core.transformation import has_default_repr
 
 _Memory = tuple[int, int, int, torch.dtype, torch.UntypedStorage]
@@ -46,7 +46,7 @@ class Fingerprint:
         yield gm.code
         seen: dict[int, str] = {}
         for path, module in gm.named_modules(remove_duplicate=False):
-            if path == CHILD:
+            if path == LEDGER:
                 continue
             kind = f"{type(module).__module__}.{type(module).__qualname__}"
             yield f"{path} {kind} {module.training} {module.extra_repr()}"

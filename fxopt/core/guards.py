@@ -13,7 +13,7 @@ from fxopt.core.conditions import Condition, Conditions, Unmet, decide
 from fxopt.core.graph import info_of, input_of, operation_name
 from fxopt.core.index import GraphIndex
 from fxopt.core.layer import Held, Layer, LinearLayer
-from fxopt.core.pass_base import Miss
+from fxopt.core.site import Miss
 
 Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
 

@@ -11,7 +11,8 @@ from torch.fx import GraphModule
 
 from fxopt.core.edit import Edit, SetModule, SetTensor
 from fxopt.core.hand_edit import SetAttribute, SetItem
-from fxopt.core.ledger import CHILD, Ledger
+from fxopt.core.ledger import Ledger
+from fxopt.core.marks import LEDGER
 from fxopt.core.memo import Memo
 
 
@@ -50,9 +51,9 @@ def commit(gm: GraphModule) -> int:
         the bytes that `bytes_kept` gave before.
     """
     freed = bytes_kept(gm)
-    if isinstance(gm._modules.get(CHILD), Ledger):
+    if isinstance(gm._modules.get(LEDGER), Ledger):
         Ledger.of(gm)  # where it was just loaded, its nodes become what they were
-        del gm._modules[CHILD]
+        del gm._modules[LEDGER]
     Memo.of(gm).clear()
     return freed
 

@@ -10,34 +10,36 @@ import copy
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
-from torch.fx import GraphModule, Node
+from torch.fx import GraphModule
 
-from fxopt.core.edit import MARKS, Patch, run, undo
+from fxopt.core.edit import Patch, can_be_pickled, run, undo
 from fxopt.core.errors import RewriteError
+from fxopt.core.exactness import Exactness
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.garbage import without_collection
 from fxopt.core.index import GraphIndex
+from fxopt.core.marks import LEDGER
 from fxopt.core.patch_state import PatchState
-from fxopt.core.rewriter import MADE_BY
-from fxopt.core.saving import SavedNode, adopt, saved_entries, saved_nodes
+from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
 
-if TYPE_CHECKING:
-    from fxopt.core.exactness import Exactness
-    from fxopt.core.pass_base import Pass
-    from fxopt.core.transformation import Transformation
 
-CHILD = "_fxopt_ledger"
+class Repeatable(Protocol):
+    """What did something to a graph module and can do it again: a pass, a transformation, or what is left of one."""
+
+    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
+        """Do it again at `sites`, after something earlier was undone; give those where it applied."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules
 class Entry:
     """One site of one pass, or one call of a transformation written by hand, and what was done there."""
 
-    pass_: Transformation
+    pass_: Repeatable
     signature: str
     site: str
     exactness: Exactness
@@ -46,7 +48,7 @@ class Entry:
     @property
     def name(self) -> str:
         """That of the pass or transformation."""
-        return str(getattr(self.pass_, "name", type(self.pass_).__name__))
+        return name_of(self.pass_)
 
     @property
     def id(self) -> str:
@@ -71,7 +73,7 @@ class Ledger(nn.Module):
     @classmethod
     def of(cls, gm: GraphModule) -> Ledger:
         """The ledger of `gm`, made if there is none yet. Call `close` when done with it."""
-        ledger = gm._modules.get(CHILD)
+        ledger = gm._modules.get(LEDGER)
         if not isinstance(ledger, Ledger):
             ledger = cls(gm)
         if ledger._gm() is not gm:  # the graph module was loaded, or built from another
@@ -84,20 +86,28 @@ class Ledger(nn.Module):
         if ledger._unpickled is not None:
             adopt(gm, ledger._unpickled)
             ledger._unpickled = None
-        gm._modules[CHILD] = ledger
+        gm._modules[LEDGER] = ledger
         return ledger
+
+    @classmethod
+    def carried(cls, known: nn.Module | None, given: GraphModule, result: GraphModule) -> Ledger:
+        """The ledger of `result`, with the entries of `known`, which was that of `given` before it was transformed."""
+        result._modules.pop(LEDGER, None)
+        if isinstance(known, Ledger):
+            result._modules[LEDGER] = known if result is given else known.shared_copy(result)
+        return cls.of(result)
 
     @staticmethod
     def entries_of(gm: GraphModule) -> tuple[Entry, ...]:
         """What is in force on `gm`, the oldest first."""
-        ledger = gm._modules.get(CHILD)
+        ledger = gm._modules.get(LEDGER)
         return tuple(ledger.entries) if isinstance(ledger, Ledger) else ()
 
     def close(self) -> None:
         """Take the ledger off its graph module if nothing is in force."""
         gm = self._gm()
-        if gm is not None and not self.entries and gm._modules.get(CHILD) is self:
-            del gm._modules[CHILD]
+        if gm is not None and not self.entries and gm._modules.get(LEDGER) is self:
+            del gm._modules[LEDGER]
 
     def append(self, entry: Entry) -> None:
         self._states.append(PatchState.of(entry.patch))
@@ -124,29 +134,6 @@ class Ledger(nn.Module):
     def turn_off(self, index: GraphIndex, site: str) -> list[Entry]:
         """Undo the entry whose id is `site`, as `remove` does with all of a signature."""
         return self._take_out(index, lambda entry: entry.id == site)
-
-    def turn_on(self, index: GraphIndex, pass_: Pass[Any], site: str) -> list[Entry]:
-        """Let `pass_` rewrite one more site, as if it had done so when it rewrote its first.
-
-        So the graph does not depend on the order in which the sites of a pass are turned on.
-
-        Returns:
-            the later entries that no longer apply.
-        """
-        signature = pass_.signature
-        first = next((i for i, e in enumerate(self.entries) if e.signature == signature), len(self.entries))
-        undone = self.rewind(index, first)
-        end = next((i for i, entry in enumerate(undone) if entry.signature != signature), len(undone))
-        try:
-            sites = {entry.site for entry in undone[:end]}
-            done = {entry.site for entry in pass_.apply(index, sites | {site})}
-            if site not in done:
-                raise RewriteError(f"{pass_.name} does not apply at {site}: {pass_.why_not(index, site)}")
-            lost = [entry for entry in undone[:end] if entry.site not in done]
-            return lost + self.redo(index, undone[end:])
-        except RewriteError:
-            self.put_back(index, first, undone)
-            raise
 
     def _take_out(self, index: GraphIndex, unwanted: Callable[[Entry], bool]) -> list[Entry]:
         first = next(i for i, entry in enumerate(self.entries) if unwanted(entry))
@@ -262,9 +249,9 @@ class Ledger(nn.Module):
         if gm is not None and self._moved:
             self._settle(gm)
         state = dict(self.__dict__)
-        mine = gm is not None and gm._modules.get(CHILD) is self
+        mine = gm is not None and gm._modules.get(LEDGER) is self
         state["_unpickled"] = saved_nodes(gm) if mine and gm is not None else self._unpickled
-        state["entries"] = saved_entries(self.entries)
+        state["entries"] = [e if can_be_pickled(e.pass_) else replace(e, pass_=NotSaved(e.name)) for e in self.entries]
         state["_altered"] = self._all_altered()
         state["_gm"] = state["_states"] = None
         return state
@@ -301,16 +288,13 @@ def _rename_output(gm: GraphModule, name: str) -> None:
         names.add(name)
 
 
+def name_of(act: Repeatable) -> str:
+    return str(getattr(act, "name", type(act).__name__))
+
+
 def site_id(signature: str, anchor: str) -> str:
     """The id of the site of a pass at an anchor node: the same in every process and on every machine."""
     return f"{signature[:16]}@{anchor}"
-
-
-def made_by(thing: Node | nn.Module, signature: str) -> bool:
-    """Whether a pass of this signature made or changed the node, or made the module."""
-    if isinstance(thing, Node):
-        return signature in thing.meta.get(MARKS, ())
-    return bool(thing.__dict__.get(MADE_BY) == signature)
 
 
 def _nothing() -> GraphModule | None:

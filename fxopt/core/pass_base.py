@@ -2,92 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
+import itertools
 import re
-import warnings
 from abc import abstractmethod
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic
 
 from torch.fx import GraphModule, Node
 
 from fxopt.core.copying import shared_copy
-from fxopt.core.errors import FxoptWarning, RewriteError
+from fxopt.core.errors import RewriteError
 from fxopt.core.exactness import Exactness
 from fxopt.core.garbage import without_collection
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, Ledger, made_by, site_id
-from fxopt.core.reversing import check_that_nothing_is_lost
+from fxopt.core.ledger import Entry, Ledger, site_id
+from fxopt.core.marks import made_by
+from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
 from fxopt.core.rewriter import Rewriter, Run
+from fxopt.core.site import M, Match, Miss, Scan
 from fxopt.core.transformation import ReversibleTransformation, keeps_the_ledger
-
-
-@dataclass(frozen=True, eq=False)  # equality would compare modules and tensors
-class Match:
-    """A site where a pass applies. A pass subclasses it to name what it captured."""
-
-    anchor: Node
-    """The node by which the site is found; its name is the name of the site."""
-
-    @property
-    def site(self) -> str:
-        return self.anchor.name
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The nodes that the match captured, the anchor first."""
-        found: dict[Node, None] = {}
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            for one in value if isinstance(value, tuple) else (value,):
-                if isinstance(one, Node):
-                    found[one] = None
-        return tuple(found)
-
-
-@dataclass(frozen=True, eq=False)
-class Miss:
-    """A site that a pass looked at and left alone: the first condition that is not met there."""
-
-    anchor: Node
-    reason: str
-    """The fact, with the node's name and actual values."""
-    remedy: str = ""
-    """What the user could do about it, if anything."""
-    actual: str = ""
-    """What was found, in a few words."""
-    needed: str = ""
-    """What it would have to be."""
-    met: int = 0
-    """How many conditions were met before this one: the higher, the nearer the miss."""
-
-    @property
-    def site(self) -> str:
-        return self.anchor.name
-
-    def __str__(self) -> str:
-        return f"{self.anchor.name}: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")
-
-
-M = TypeVar("M", bound=Match)
-
-
-@dataclass(frozen=True, eq=False)
-class Scan(Generic[M]):
-    """What a pass finds in a graph, in the order of the graph."""
-
-    matches: tuple[M, ...] = ()
-    misses: tuple[Miss, ...] = field(default=())
-
-    @property
-    def near_misses(self) -> tuple[Miss, ...]:
-        """The misses, the nearest first: those where the most conditions were met before one was not."""
-        return tuple(sorted(self.misses, key=lambda miss: -miss.met))
-
-    def __str__(self) -> str:
-        lines = [f"match {match.site}" for match in self.matches]
-        return "\n".join([*lines, *(f"miss  {miss}" for miss in self.misses)])
 
 
 class Pass(ReversibleTransformation, Generic[M]):
@@ -218,16 +151,11 @@ class Pass(ReversibleTransformation, Generic[M]):
         mine = [entry for entry in ledger.entries if entry.signature == signature]
         if not mine:
             ledger.close()
-            check_that_nothing_is_lost(self, graph_module)
+            check_that_nothing_is_lost(graph_module, signature, self.name)
             return 0
         lost = ledger.remove(GraphIndex(graph_module), signature)
         ledger.close()
-        for entry in lost:
-            warnings.warn(
-                f"{entry.name} at {entry.site} rested on {self.name} and no longer applies: it was undone too",
-                FxoptWarning,
-                stacklevel=3,
-            )
+        say_what_rested(self.name, lost, stacklevel=4)
         return len(mine)
 
     # ---- single sites
@@ -260,10 +188,24 @@ class Pass(ReversibleTransformation, Generic[M]):
             return ()
         ledger = Ledger.of(graph_module)
         try:
-            lost = ledger.turn_on(GraphIndex(graph_module), self, site)
+            lost = self._turn_on(ledger, GraphIndex(graph_module), site)
         finally:
             ledger.close()
         return self._finish_site(graph_module, lost)
+
+    def _turn_on(self, ledger: Ledger, index: GraphIndex, site: str) -> list[Entry]:
+        """Rewrite one more site, as if that had been done when the first was; give the entries that no longer apply."""
+        first = next((i for i, e in enumerate(ledger.entries) if e.signature == self.signature), len(ledger.entries))
+        undone = ledger.rewind(index, first)
+        mine = list(itertools.takewhile(lambda e: e.signature == self.signature, undone))
+        try:
+            done = {entry.site for entry in self.apply(index, {site, *(entry.site for entry in mine)})}
+            if site not in done:
+                raise RewriteError(f"{self.name} does not apply at {site}: {self.why_not(index, site)}")
+            return [entry for entry in mine if entry.site not in done] + ledger.redo(index, undone[len(mine) :])
+        except RewriteError:
+            ledger.put_back(index, first, undone)
+            raise
 
     def turn_off(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
         """Undo one site in place, whatever was done after it, and lint and recompile.
@@ -327,11 +269,7 @@ class Pass(ReversibleTransformation, Generic[M]):
     def reverse(self, graph_module: GraphModule) -> GraphModule:
         """Undo every site of the pass in place, and return `graph_module`; see `undo`."""
         if not self.undo(graph_module):
-            warnings.warn(
-                f"{self.name} has no site in force in this graph module: nothing was reversed",
-                FxoptWarning,
-                stacklevel=3,
-            )
+            say_that_nothing_was_reversed(self.name)
         return graph_module
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.ledger import CHILD
+from fxopt.core.marks import LEDGER
 from fxopt.core.snapshot import Snapshot, children_of
 from fxopt.core.tensor_state import TensorState
 
@@ -82,7 +82,7 @@ class _Keeper:
         was = self.before.modules.get(id(module))
         swapped: dict[str, Any] = self._new_tensors(module)
         for name, child in module._modules.items():
-            if child is not None and name != CHILD:
+            if child is not None and name != LEDGER:
                 kept = self.kept(child)
                 if kept is not child:
                     swapped[name] = kept

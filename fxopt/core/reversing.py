@@ -1,26 +1,23 @@
-"""The way back of transformations written by hand: from the ledger, or by a ``reverse`` of their own."""
+"""The way back of transformations: from the ledger, or by a ``reverse`` of their own."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from torch.fx import GraphModule
 
 from fxopt.core.difference import difference
-from fxopt.core.edit import MARKS, InsertNode, SetMeta, SetModule, run
+from fxopt.core.edit import InsertNode, Patch, SetMeta, SetModule, run
 from fxopt.core.errors import FxoptWarning, RewriteError
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, Ledger, made_by
-from fxopt.core.recording import entry_of
+from fxopt.core.ledger import Entry, Ledger
+from fxopt.core.marks import MARKS, made_by
 from fxopt.core.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from fxopt.core.transformation import Transformation
 
-
-def undo_last_call(transformation: Transformation, gm: GraphModule) -> bool:
-    """Undo the last call of a transformation of this signature that is in force, whatever was done after it.
+def undo_last_call(gm: GraphModule, signature: str, name: str) -> bool:
+    """Undo the last entry of `signature` that is in force, whatever was done after it.
 
     What came later is undone first and then run again; where that changes nothing any more, an `FxoptWarning` says so.
 
@@ -31,27 +28,22 @@ def undo_last_call(transformation: Transformation, gm: GraphModule) -> bool:
         RewriteError: the way back is ruled out by something done since, or was lost. The graph is as it was.
     """
     ledger = Ledger.of(gm)
-    signature = transformation.signature
     mine = [entry for entry in ledger.entries if entry.signature == signature]
-    if not mine:
-        ledger.close()
-        check_that_nothing_is_lost(transformation, gm)
-        return False
-    lost = ledger.undo_entry(GraphIndex(gm), mine[-1])
+    lost = ledger.undo_entry(GraphIndex(gm), mine[-1]) if mine else []
     ledger.close()
-    say_what_rested(transformation, lost)
-    return True
+    if not mine:
+        check_that_nothing_is_lost(gm, signature, name)
+    say_what_rested(name, lost)
+    return bool(mine)
 
 
-def check_that_nothing_is_lost(transformation: Transformation, gm: GraphModule) -> None:
+def check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> None:
     """Raise if the graph bears marks of a transformation that its ledger knows nothing of."""
-    signature = transformation.signature
-    marked = transformation.get_transformed_nodes(gm)
+    marked = [node.name for node in gm.graph.nodes if made_by(node, signature)]
     made = [path for path, module in gm.named_modules() if made_by(module, signature)]
     if (marked or made) and not any(_ran_inside(signature, entry) for entry in Ledger.entries_of(gm)):
-        where = marked[0].name if marked else made[0]
         raise RewriteError(
-            f"{where} was made by {_name(transformation)}, but this graph module has lost the way back: it was traced "
+            f"{[*marked, *made][0]} was made by {name}, but this graph module has lost the way back: it was traced "
             "again, built from another graph module or committed. Reverse the original, or reverse before that."
         )
 
@@ -67,25 +59,27 @@ def _ran_inside(signature: str, entry: Entry) -> bool:
     )
 
 
-def say_what_rested(transformation: Transformation, lost: list[Entry]) -> None:
+def say_what_rested(name: str, lost: Iterable[Entry], stacklevel: int = 5) -> None:
     for entry in lost:
         warnings.warn(
-            f"{entry.name} at {entry.site} rested on {_name(transformation)} and no longer applies: it was undone too",
+            f"{entry.name} at {entry.site} rested on {name} and no longer applies: it was undone too",
             FxoptWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
 
 
-def say_that_nothing_was_reversed(transformation: Transformation) -> None:
+def say_that_nothing_was_reversed(name: str, stacklevel: int = 4) -> None:
     warnings.warn(
-        f"{_name(transformation)} has no site in force in this graph module: nothing was reversed",
-        FxoptWarning,
-        stacklevel=4,
+        f"{name} has no site in force in this graph module: nothing was reversed", FxoptWarning, stacklevel=stacklevel
     )
 
 
 def reverse_by_own(
-    transformation: Transformation, back: Transformation, there_and_back: Transformation, gm: GraphModule
+    gm: GraphModule,
+    signature: str,
+    name: str,
+    back: Callable[[GraphModule], GraphModule],
+    entry: Callable[[Ledger, Patch], Entry],
 ) -> GraphModule:
     """Let a transformation run the ``reverse`` that it brings, and see what is left. Neither linted nor recompiled.
 
@@ -94,14 +88,15 @@ def reverse_by_own(
     what was done earlier still reverses exactly.
 
     Args:
-        back, there_and_back: run the ``reverse``, and ``transform`` and then ``reverse``, when they are called.
+        back: runs the ``reverse``, and records it.
+        entry: makes of what is left what stands in the ledger for it.
     """
     ledger, index = Ledger.of(gm), GraphIndex(gm)
-    places = [i for i, entry in enumerate(ledger.entries) if entry.signature == transformation.signature]
+    places = [i for i, one in enumerate(ledger.entries) if one.signature == signature]
     first, end = (places[0], places[-1] + 1) if places else (len(ledger.entries),) * 2
     later = ledger.rewind(index, end)
     try:
-        result = back(gm, lint_and_recompile=False)
+        result = back(gm)
     except BaseException:
         ledger.put_back(index, end, later)
         raise
@@ -111,13 +106,13 @@ def reverse_by_own(
         ledger.close()
         ledger, index = Ledger.of(result), GraphIndex(result)
     if len(places) == end - first > 0:
-        _cancel(there_and_back, ledger, index, first)
-    say_what_rested(transformation, ledger.redo(index, later))
+        _cancel(entry, ledger, index, first)
+    say_what_rested(name, ledger.redo(index, later))
     ledger.close()
     return result
 
 
-def _cancel(there_and_back: Transformation, ledger: Ledger, index: GraphIndex, first: int) -> None:
+def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: GraphIndex, first: int) -> None:
     """Take the entries from `first` on, there and back, out of the ledger, but for what they leave behind."""
     now = Snapshot.of(index.gm, with_tensors=False)
     try:
@@ -127,8 +122,4 @@ def _cancel(there_and_back: Transformation, ledger: Ledger, index: GraphIndex, f
     left = difference(Snapshot.of(index.gm, with_tensors=False), now)
     if left.edits:
         run(index, left.edits)
-        ledger.append(entry_of(there_and_back, ledger, left))
-
-
-def _name(transformation: Transformation) -> str:
-    return str(getattr(transformation, "name", type(transformation).__name__))
+        ledger.append(entry(ledger, left))

@@ -16,7 +16,6 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.core.edit import (
-    MARKS,
     Call,
     Edit,
     EraseNode,
@@ -32,28 +31,13 @@ from fxopt.core.edit import (
 )
 from fxopt.core.graph import TensorInfo, info_of
 from fxopt.core.index import GraphIndex
+from fxopt.core.marks import MADE_BY, MARKS, ORIGIN, Origin
 from fxopt.core.memo import Memo
-
-ORIGIN = "origin"
-"""Key of ``node.meta``: the `Origin` of a node that a pass made."""
-
-MADE_BY = "_fxopt_made_by"
-"""Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
-
 
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 _HELD = object()
 """Key of the memo of a run: the ids of modules and tensors that what was in force before had put in or taken out."""
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Which pass made a node, at which site, out of which nodes."""
-
-    pass_name: str
-    site: str
-    nodes: tuple[str, ...]
 
 
 @dataclass(frozen=True)

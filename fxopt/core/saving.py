@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torch.fx import GraphModule
 
@@ -12,9 +10,6 @@ from fxopt.core.edit import Call, NodeRecord, SetCall, can_be_pickled
 from fxopt.core.errors import RewriteError
 from fxopt.core.graph import target_name
 from fxopt.core.index import GraphIndex
-
-if TYPE_CHECKING:
-    from fxopt.core.ledger import Entry
 
 
 @dataclass(frozen=True)
@@ -25,14 +20,6 @@ class NotSaved:
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
         return set()
-
-
-def saved_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries, with a stand-in for every transformation that cannot be pickled."""
-    return [
-        entry if can_be_pickled(entry.pass_) else replace(entry, pass_=NotSaved(entry.name))  # type: ignore[arg-type]
-        for entry in entries
-    ]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from fxopt.core.edit import Ref
 from fxopt.core.hand_edit import ABSENT
-from fxopt.core.ledger import CHILD
+from fxopt.core.marks import LEDGER
 from fxopt.core.tensor_state import TensorState
 
 _CONTAINERS = (dict, list, set)
@@ -257,7 +257,7 @@ def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
 
 def children_of(state: ModuleState) -> dict[str, nn.Module | None]:
     """The modules that were registered in one, without the ledger."""
-    return {name: child for name, child in state.members("_modules").items() if name != CHILD}
+    return {name: child for name, child in state.members("_modules").items() if name != LEDGER}
 
 
 def same_value(a: Any, b: Any) -> bool:

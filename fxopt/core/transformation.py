@@ -7,6 +7,7 @@ runs with one import changed.
 from __future__ import annotations
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, TypeVar
@@ -15,11 +16,16 @@ import torch
 from torch.fx import GraphModule, Node
 
 from fxopt.core.copying import shared_copy
-from fxopt.core.edit import MARKS
+from fxopt.core.difference import difference
+from fxopt.core.edit import Patch, run
+from fxopt.core.errors import FxoptWarning
+from fxopt.core.exactness import Exactness
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Ledger
-from fxopt.core.recording import record, record_again
+from fxopt.core.ledger import Entry, Ledger, name_of
+from fxopt.core.marks import LEDGER, MARKS
+from fxopt.core.recording import record
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
+from fxopt.core.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., GraphModule])
 
@@ -85,7 +91,7 @@ class Transformation(ABC):
         if reverse:
             return _finish(self._reversed(graph_module), lint_and_recompile)
         if not self.keeps_the_ledger:
-            return record(self, graph_module, lint_and_recompile)
+            return self._recorded(graph_module, lint_and_recompile)
         length = len(Ledger.entries_of(graph_module))
         try:
             return _finish(self.transform(graph_module), lint_and_recompile)
@@ -99,16 +105,64 @@ class Transformation(ABC):
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
         """For the ledger: do the calls `sites` again, after something earlier was undone; give those that did."""
-        return {site for site in sorted(sites) if record_again(self, index)}
+        return {site for site in sorted(sites) if self._runs_again(index)}
+
+    def _recorded(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
+        """Transform `gm`, and put what was done into the ledger of the result."""
+        if LEDGER in gm._modules:
+            Ledger.of(gm)  # where it was just loaded, its nodes become what they were
+        known = gm._modules.get(LEDGER)
+        result, patch = record(
+            self.transform,
+            gm,
+            type(self).__name__,
+            copy_tensors=self.copy_tensors,
+            lint_and_recompile=lint_and_recompile,
+        )
+        ledger = Ledger.carried(known, gm, result)
+        if patch.edits:
+            ledger.append(self._entry(ledger, patch))
+        ledger.close()
+        return result
+
+    def _runs_again(self, index: GraphIndex) -> bool:
+        """Transform again, in place even where `transform` returns another graph module; whether anything changed.
+
+        The graph is neither linted nor recompiled. Where it fails, nothing changed, and an `FxoptWarning` says so.
+        """
+        gm = result = index.gm
+        ledger = Ledger.of(gm)
+        count = len(ledger.entries)
+        try:
+            result = self._recorded(gm, lint_and_recompile=False)
+        except Exception as error:  # noqa: BLE001 - it may be anyone's; what failed is told, and was rolled back
+            what = f"{type(self).__name__} failed when it ran again: {type(error).__name__}: {error}"
+            warnings.warn(what, FxoptWarning, stacklevel=2)
+        index.renew()
+        if result is not gm:
+            entries = Ledger.entries_of(result)[count:]
+            there = Snapshot.of(result, with_tensors=False)
+            run(index, difference(Snapshot.of(gm, with_tensors=False), there).edits)
+            ledger = Ledger.of(gm)
+            for entry in entries:
+                ledger.append(entry)
+        return len(Ledger.entries_of(gm)) > count
+
+    def _entry(self, ledger: Ledger, patch: Patch) -> Entry:
+        """What stands in the ledger for one call."""
+        signature = self.signature
+        number = 1 + sum(entry.signature == signature for entry in ledger.entries)
+        exactness = Exactness.ROUNDING if self.preserves_computation else Exactness.CHANGES
+        return Entry(self, signature, f"call {number}", exactness, patch)
 
     def _reversed(self, graph_module: GraphModule) -> GraphModule:
-        if not undo_last_call(self, graph_module):
-            say_that_nothing_was_reversed(self)
+        if not undo_last_call(graph_module, self.signature, name_of(self)):
+            say_that_nothing_was_reversed(name_of(self))
         return graph_module
 
     def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
         """Reverse within a composition, where having had nothing to do is nothing to warn of."""
-        undo_last_call(self, graph_module)
+        undo_last_call(graph_module, self.signature, name_of(self))
         return graph_module
 
     @property
@@ -168,7 +222,10 @@ class ReversibleTransformation(Transformation):
     def _reversed(self, graph_module: GraphModule) -> GraphModule:
         if "keeps_the_ledger" in type(self).reverse.__dict__:
             return self.reverse(graph_module)
-        return reverse_by_own(self, _OwnReverse(self), _OwnReverse(self, with_transform=True), graph_module)
+        back, both = _OwnReverse(self), _OwnReverse(self, with_transform=True)
+        return reverse_by_own(
+            graph_module, self.signature, name_of(self), lambda gm: back(gm, lint_and_recompile=False), both._entry
+        )
 
     def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
         if "keeps_the_ledger" in type(self).reverse.__dict__:

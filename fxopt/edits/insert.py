@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 
 from fxopt.core import Conditions, GraphIndex, Rewriter, Unmet
 from fxopt.core.graph import module_stack_of
-from fxopt.core.ledger import made_by
+from fxopt.core.marks import made_by
 from fxopt.edits.catalog import built, new_module, passes_through
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.edit import Edit

@@ -29,7 +29,7 @@ from fxopt.core import (
     set_tensors,
     with_tensors,
 )
-from fxopt.core.ledger import made_by
+from fxopt.core.marks import made_by
 
 _PAD = torch.ops.aten.pad.default
 

@@ -18,10 +18,12 @@ from fxopt.core.conditions import Conditions, Unmet, decide
 from fxopt.core.errors import RuleError
 from fxopt.core.exactness import Exactness
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, made_by
+from fxopt.core.ledger import Entry
+from fxopt.core.marks import made_by
 from fxopt.core.module_calls import TRACING, patched
-from fxopt.core.pass_base import Match, Miss, Pass, Scan
+from fxopt.core.pass_base import Pass
 from fxopt.core.rewriter import Rewriter
+from fxopt.core.site import Match, Miss, Scan
 from fxopt.rules.matching import Binding, NoBinding, bind
 from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in
 from fxopt.rules.placing import place

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fxopt.core import GraphIndex, Pass
 from fxopt.core.graph import module_of, target_name
-from fxopt.core.rewriter import ORIGIN, Origin
+from fxopt.core.marks import ORIGIN, Origin
 from fxopt.edits import Edit
 from fxopt.workbench.states import MissState, PassState, SiteState
 from fxopt.workbench.workbench import Workbench

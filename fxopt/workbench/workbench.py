@@ -25,7 +25,7 @@ from fxopt.core import (
     RewriteError,
     shared_copy,
 )
-from fxopt.core.rewriter import ORIGIN, Origin
+from fxopt.core.marks import ORIGIN, Origin
 from fxopt.edits import Edit
 from fxopt.passes import ALL_PASSES
 from fxopt.workbench.choosing import Sites, including, names_of, without

@@ -7,7 +7,7 @@ from torch.fx import GraphModule
 
 from fxopt import Match, Pass, Transformation, fingerprint
 from fxopt.core import Entry, Fingerprint, GraphIndex, Ledger, Rewriter, shared_copy
-from fxopt.core.ledger import made_by
+from fxopt.core.marks import made_by
 from fxopt.core.rewriter import Run
 
 Plan = Sequence[tuple[Transformation, set[str]]]

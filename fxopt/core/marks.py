@@ -1,0 +1,36 @@
+"""The marks that a graph module bears of what was done to it: the keys they stand under, and who made what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+from torch.fx import Node
+
+MARKS = "transformations"
+"""Key of ``node.meta``: the signatures of the transformations that made or changed the node."""
+
+ORIGIN = "origin"
+"""Key of ``node.meta``: the `Origin` of a node that a pass made."""
+
+MADE_BY = "_fxopt_made_by"
+"""Attribute of a module that a pass made: the signature of the pass. Unlike ``node.meta``, it survives a retrace."""
+
+LEDGER = "_fxopt_ledger"
+"""The name of the child module that is the ledger."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which pass made a node, at which site, out of which nodes."""
+
+    pass_name: str
+    site: str
+    nodes: tuple[str, ...]
+
+
+def made_by(thing: Node | nn.Module, signature: str) -> bool:
+    """Whether a pass of this signature made or changed the node, or made the module."""
+    if isinstance(thing, Node):
+        return signature in thing.meta.get(MARKS, ())
+    return bool(thing.__dict__.get(MADE_BY) == signature)

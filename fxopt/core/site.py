@@ -1,0 +1,76 @@
+"""Where a pass applies, and where it nearly does: matches, misses, and a scan of both."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from torch.fx import Node
+
+
+@dataclass(frozen=True, eq=False)  # equality would compare modules and tensors
+class Match:
+    """A site where a pass applies. A pass subclasses it to name what it captured."""
+
+    anchor: Node
+    """The node by which the site is found; its name is the name of the site."""
+
+    @property
+    def site(self) -> str:
+        return self.anchor.name
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes that the match captured, the anchor first."""
+        found: dict[Node, None] = {}
+        for item in dataclasses.fields(self):
+            value = getattr(self, item.name)
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(one, Node):
+                    found[one] = None
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Miss:
+    """A site that a pass looked at and left alone: the first condition that is not met there."""
+
+    anchor: Node
+    reason: str
+    """The fact, with the node's name and actual values."""
+    remedy: str = ""
+    """What the user could do about it, if anything."""
+    actual: str = ""
+    """What was found, in a few words."""
+    needed: str = ""
+    """What it would have to be."""
+    met: int = 0
+    """How many conditions were met before this one: the higher, the nearer the miss."""
+
+    @property
+    def site(self) -> str:
+        return self.anchor.name
+
+    def __str__(self) -> str:
+        return f"{self.anchor.name}: {self.reason}" + (f" ({self.remedy})" if self.remedy else "")
+
+
+M = TypeVar("M", bound=Match)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Generic[M]):
+    """What a pass finds in a graph, in the order of the graph."""
+
+    matches: tuple[M, ...] = ()
+    misses: tuple[Miss, ...] = field(default=())
+
+    @property
+    def near_misses(self) -> tuple[Miss, ...]:
+        """The misses, the nearest first: those where the most conditions were met before one was not."""
+        return tuple(sorted(self.misses, key=lambda miss: -miss.met))
+
+    def __str__(self) -> str:
+        lines = [f"match {match.site}" for match in self.matches]
+        return "\n".join([*lines, *(f"miss  {miss}" for miss in self.misses)])
