@@ -21,9 +21,9 @@ from fxopt.edits.probe import Probe
 class CatalogEntry:
     kind: Callable[..., nn.Module]
     parameters: tuple[str, ...] = ()
-    """What can be given, in this order or by name."""
+    """The parameters, in this order or by name."""
     example: str = ""
-    """How it is offered, where it needs a value."""
+    """The form in which it is offered, where it needs a value."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -59,7 +59,7 @@ OFFERED = tuple(entry.example or name for name, entry in CATALOG.items() if "nor
 
 
 def built(spec: str) -> nn.Module | Unmet:
-    """The module of a spec, to try and never to keep: `new_module` makes those. Or why there is none.
+    """Return the module of a spec for a trial, or the reason why there is none; `new_module` makes modules to keep.
 
     >>> built("Dropout(p=0.1)")
     Dropout(p=0.1, inplace=False)
@@ -73,7 +73,7 @@ def built(spec: str) -> nn.Module | Unmet:
 
 
 class SpecError(ValueError):
-    """A spec names no module of the catalog; `unmet` says why."""
+    """A spec names no module of the catalog; `unmet` holds the reason."""
 
     def __init__(self, unmet: Unmet) -> None:
         super().__init__(unmet.reason)
@@ -81,7 +81,7 @@ class SpecError(ValueError):
 
 
 def new_module(spec: str) -> nn.Module:
-    """The module of a spec.
+    """Return the module of a spec.
 
     Raises:
         SpecError: there is none.
@@ -102,7 +102,7 @@ def new_module(spec: str) -> nn.Module:
 
 
 def passes_through(module: nn.Module) -> bool:
-    """Whether a module is sure to return the very tensor that it is given."""
+    """Check that a module is sure to return its very input."""
     return type(module) in (nn.Identity, Probe) or (type(module) is nn.Dropout and not module.training)
 
 

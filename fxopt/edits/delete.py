@@ -1,4 +1,4 @@
-"""A node goes, and its users take one of its inputs instead."""
+"""Delete a node; its users read one of its inputs instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph would compute once it is edited, before anything is changed: the calls that differ."""
+"""A draft of an edit: the calls of the edited graph that differ, before the graph is changed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from fxopt.core import GraphIndex
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A call as it would be made. Its arguments hold nodes, and other steps where a call would come to be."""
+    """A planned call. Its arguments hold nodes, and other steps for calls that the edit would add."""
 
     name: str
-    """Of the node that makes it, or would."""
+    """The name of the present or future node of the call."""
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
 
     @classmethod
     def of(cls, node: Node, index: GraphIndex, args: Any = None, kwargs: Any = None) -> Step:
-        """What `node` calls, with its own arguments or with others."""
+        """Return the call of `node`, with its own arguments or with others."""
         return cls(
             node.name,
             function_of(node, index),
@@ -34,14 +34,14 @@ class Step:
 
     @classmethod
     def reading(cls, node: Node, old: Node, new: Node | Step, index: GraphIndex) -> Step:
-        """The call of `node` with `new` wherever it reads `old`."""
+        """Return the call of `node` with `new` wherever it reads `old`."""
         args, kwargs = map_aggregate(
             (node.args, dict(node.kwargs)), lambda value: new if value is old else value  # type: ignore[arg-type,return-value]
         )  # fmt: skip
         return cls.of(node, index, args, kwargs)
 
     def run(self, value_of: Callable[[Node | Step], Any]) -> Any:
-        """Make the call, on what `value_of` gives for the nodes and steps among its arguments."""
+        """Make the call; `value_of` gives the values of the nodes and steps among its arguments."""
 
         def value(part: Any) -> Any:
             return value_of(part) if isinstance(part, Node | Step) else part
@@ -52,11 +52,11 @@ class Step:
 
 
 Draft = Mapping[Node, Step]
-"""The nodes that would call something else, or with other arguments, each with that call."""
+"""The nodes whose call would change, each with its new call."""
 
 
 def function_of(node: Node, index: GraphIndex) -> Callable[..., Any]:
-    """What a node does with its arguments."""
+    """Return the function that a node applies to its arguments."""
     if node.op == "call_method":
         return method(str(node.target))
     if node.op == "call_module":
@@ -70,5 +70,5 @@ def function_of(node: Node, index: GraphIndex) -> Callable[..., Any]:
 
 
 def method(name: str) -> Callable[..., Any]:
-    """A function that calls the method of this name of its first argument."""
+    """Return a function that calls the method of this name on its first argument."""
     return lambda self, *args, **kwargs: getattr(self, name)(*args, **kwargs)

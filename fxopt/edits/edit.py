@@ -1,4 +1,4 @@
-"""What a change by hand is: a pass that has one site at most, and is checked by what would come of it."""
+"""The base class of edits by hand: a pass with one site at most, checked by its effect on the graph."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class EditError(FxoptError, ValueError):
 @dataclass(frozen=True, eq=False)
 class EditSite(Match):
     outcome: Outcome
-    """What comes of it."""
+    """The effect of the edit."""
     bitwise: bool = False
-    """Whether it is sure to leave every bit of the outputs as it is."""
+    """True where every bit of the outputs is sure to stay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Edit(Pass[EditSite]):
     """A change that someone makes by hand at one node.
 
     Its arguments are plain values, so it travels as text and its signature says all of it. An edit subclasses `Edit`
-    and gives `title`, `draft` and `do`; the check of what would come of it is common to all.
+    and gives `title`, `draft` and `do`; the check of the effect is common to all.
     """
 
     node: str
@@ -45,7 +45,7 @@ class Edit(Pass[EditSite]):
     """Tells apart edits that are otherwise equal: a constant changed to 2, to 3, and to 2 again."""
 
     keep_outputs: bool = field(default=False, kw_only=True, repr=False)
-    """Whether to refuse the edit where an output of the model would change in shape or dtype."""
+    """True refuses the edit where an output of the model would change in shape or dtype."""
 
     targets = ()
     preserves_computation = False
@@ -57,25 +57,25 @@ class Edit(Pass[EditSite]):
 
     @abstractmethod
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
-        """The conditions of this kind of edit, one ``yield`` each; it returns the calls that would differ."""
+        """Yield the conditions of this kind of edit, one each, and return the calls that would differ."""
 
     @abstractmethod
     def do(self, node: Node, outcome: Outcome, rewriter: Rewriter) -> None:
         """Make the edit, by nothing but the rewriter."""
 
     def before(self, node: Node) -> str:
-        """What there was until then, for the explanation."""
+        """Describe the state before the edit, for the explanation."""
         return ""
 
     def is_bitwise(self, node: Node, index: GraphIndex) -> bool:
-        """Whether every bit of the outputs is sure to stay."""
+        """Return True where every bit of the outputs is sure to stay."""
         return False
 
     # ---- derived
 
     @property
     def name(self) -> str:
-        """Kind and arguments, by which the edit is found on a workbench: ``SetArgument(div, args[1], 2.0)``."""
+        """The kind and the arguments, by which a workbench finds the edit: ``SetArgument(div, args[1], 2.0)``."""
         given = [value for one in fields(self) if one.repr and (value := getattr(self, one.name)) != ""]
         text = ", ".join(value if isinstance(value, str) and i < 2 else repr(value) for i, value in enumerate(given))
         return f"{type(self).__name__}({text})" + (f" #{self.turn + 1}" if self.turn else "")
@@ -85,14 +85,14 @@ class Edit(Pass[EditSite]):
         return f"{self.title[:1].upper()}{self.title[1:]}"
 
     def another_turn(self) -> Edit:
-        """The same edit with another signature."""
+        """Return the same edit with another signature."""
         return replace(self, turn=self.turn + 1)
 
     def check(self, index: GraphIndex) -> None:
-        """Whether the edit can be made in the graph of `index`.
+        """Check that the edit can be made in the graph of `index`.
 
         Raises:
-            EditError: it cannot; the message says why.
+            EditError: it cannot; the message gives the reason.
         """
         node = index.nodes.get(self.node)
         if node is None:
@@ -130,7 +130,7 @@ class Edit(Pass[EditSite]):
         return EditSite(node, outcome, self.is_bitwise(node, index))
 
     def _may_edit(self, node: Node) -> bool:
-        """Whether an input (``placeholder``) or the output of the model can be edited like this."""
+        """Return True where this kind of edit applies to an input (``placeholder``) or the output of the model."""
         return False
 
     def explain(self, match: EditSite) -> str:

@@ -1,4 +1,4 @@
-"""The graph as it is, run on fake tensors as far as it is asked for, and calls that differ from it."""
+"""A lazy run of the present graph on fake tensors, and of calls that differ from it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from fxopt.edits.kernels import missing_kernel, numel_of, quiet
 from fxopt.edits.sizes import Assignment
 
 ROOM = 16
-"""So many times the largest result of the graph as it is may one of the edited graph be."""
+"""The largest result of the edited graph over the largest of the present one, at most."""
 
 ALWAYS_FITS = 2**24
-"""A result of so many numbers is never too large."""
+"""The count of numbers up to which a result is always accepted."""
 
 _DENSE = (nn.Linear, nn.Embedding, nn.LayerNorm)
-"""Modules whose result lies densely in memory whatever they are given, so that its shape says all of it."""
+"""Modules whose result is dense in memory for every input, so that its shape determines its layout."""
 
 
 class UnknownError(Exception):
-    """What a node of the graph as it is returns cannot be told."""
+    """The present result of a node is unknown."""
 
 
 class StepFailedError(Exception):
@@ -45,29 +45,29 @@ class StepFailedError(Exception):
 
 
 class FakeRun:
-    """The graph as it is on fake tensors of one assignment of sizes, as far as it was asked for."""
+    """A lazy run of the present graph on fake tensors of one assignment of sizes."""
 
     def __init__(self, index: GraphIndex, sizes: Assignment) -> None:
         self.index, self.sizes = index, sizes
         self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.failed: set[Node] = set()
-        """What cannot be followed in the graph as it is; what capture saw stands for it."""
+        """Nodes that fail on fake tensors; the metadata of capture stands for their results."""
         self._values: dict[Node, Any] = {}
         self._limit = max([ALWAYS_FITS, *(ROOM * size for node in index.nodes.values() if (size := self._size(node)))])
 
     @contextmanager
     def mode_on(self) -> Iterator[None]:
-        """While tensors are fake. Generators of random numbers and global modes stay as they are."""
+        """Make tensors fake for the duration; random generators and global modes are preserved."""
         with preserved(nn.Module()), quiet(), self._mode, enable_python_dispatcher(), torch.no_grad():
             yield
 
     def old(self, node: Node) -> Any:
-        """What a node of the graph as it is returns."""
+        """Return the present result of a node."""
         self._prepare((node,))
         return self._values[node]
 
     def value(self, step: Step, new: dict[Node | Step, Any]) -> Any:
-        """What a call returns where some nodes return something `new`; what inner steps return is put there."""
+        """Return the result of a call, where `new` replaces some results; inner steps add theirs."""
 
         def value_of(part: Node | Step) -> Any:
             if part not in new and isinstance(part, Step):
@@ -82,7 +82,7 @@ class FakeRun:
 
     @contextmanager
     def _without_trace(self, step: Step) -> Iterator[Step]:
-        """A call that leaves nothing behind in the module it calls: no fake tensor, and no count of batches."""
+        """Yield the call in a form that leaves its module as it was: free of fake tensors and batch counts."""
         module = step.function
         if not isinstance(module, nn.Module):
             yield step
@@ -101,21 +101,21 @@ class FakeRun:
         return twin
 
     def lacks_kernel(self, step: Step, new: Mapping[Node | Step, Any]) -> Unmet | None:
-        """Why torch has no code for a call on such dtypes, which fake tensors do not tell."""
+        """Return the reason where torch has no kernel for a call on these dtypes, which fake tensors cannot show."""
         if isinstance(step.function, nn.Module) and self.index.paths_of(step.function):
             return None
         told = missing_kernel(step, lambda part: new[part] if part in new else self.old(part))  # type: ignore[arg-type]
         return Unmet(f"{step.name} would fail: {told}", actual=told, needed="a dtype that it takes") if told else None
 
     def misfit(self, node: Node, old: Any, value: Any) -> Unmet | None:
-        """Why what a node would return cannot be, though torch would do it."""
+        """Return the reason where a result is out of bounds, though torch would compute it."""
         if isinstance(old, torch.Tensor) and not isinstance(value, torch.Tensor):
             return Unmet(
                 f"{node.name} would return a {type(value).__name__}", actual=type(value).__name__, needed="a tensor"
             )
         size = numel_of(value)
         return Unmet(
-            f"{node.name} would return {size:,} numbers, more than {ROOM} times what the largest result has now",
+            f"{node.name} would return {size:,} numbers, more than {ROOM} times the largest present result",
             actual=f"{size:,} numbers",
             needed=f"{self._limit:,} at most",
         ) if size > self._limit else None  # fmt: skip
@@ -146,11 +146,11 @@ class FakeRun:
             self.failed.add(node)
             info = info_of(node)
             if info is None:
-                raise UnknownError(f"what {node.name} returns cannot be told: {first_line(error)}") from error
+                raise UnknownError(f"the result of {node.name} is unknown: {first_line(error)}") from error
             return self._fake(info)
 
     def _dense(self, node: Node) -> TensorInfo | None:
-        """What is known of a node where that is all that there is to say of it."""
+        """Return the metadata of a node where it determines the result completely."""
         known = node.op == "placeholder" or type(self.index.module_of(node)) in _DENSE
         return info_of(node) if known else None
 

@@ -1,4 +1,4 @@
-"""A module is put behind a node, before one of its users or all of them."""
+"""Insert a module behind a node, before one of its users or all of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxopt.edits.propagation import Outcome
 
 @dataclass(frozen=True, eq=False)
 class Insert(Edit):
-    """Let the users of a node read what a module makes of it.
+    """Let the users of a node read the result of a module on it.
 
     >>> import torch, fxopt
     >>> gm = fxopt.capture(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh()), (torch.rand(3, 2),))

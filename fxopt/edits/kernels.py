@@ -1,6 +1,6 @@
-"""What fake tensors do not tell: whether torch has code for a call on numbers of such dtypes and dimensions.
+"""Kernel check: has torch code for a call on these dtypes and dimensions? Fake tensors leave that open.
 
-It is tried on ones and zeros of the same shapes, where these are small. No weight and no input is read.
+The call is tried on ones and zeros of the same shapes, where these are small. Weights and inputs stay unread.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from torch.utils._pytree import tree_map_only
 from fxopt.edits.draft import Step
 
 SMALL = 2**20
-"""Up to so many numbers are made to try a call."""
+"""The most numbers that are made to try a call."""
 
 _SIGNS = ("not implemented for", "not supported", "does not support", "unsupported", "Dimension out of range")
-"""Of an error that has nothing to do with the numbers. Torch's code for fake tensors has not every check."""
+"""Marks of an error that is independent of the numbers. Torch's code for fake tensors lacks some checks."""
 
 
 def missing_kernel(step: Step, value_of: Callable[[Node | Step], Any]) -> str:
-    """What torch says where it has no code for `step` on such dtypes; empty where it has, or this cannot be tried."""
+    """Return the error of torch where it has no code for `step` on these dtypes, else an empty text.
+
+    A call on more than `SMALL` numbers is not tried.
+    """
     given: list[Any] = []
 
     def stand_in(part: Node | Step) -> Any:
@@ -47,7 +50,7 @@ def missing_kernel(step: Step, value_of: Callable[[Node | Step], Any]) -> str:
 
 
 def numel_of(value: Any) -> int:
-    """How many numbers there are in a result: a tensor, or lists, tuples and dicts of them."""
+    """Count the numbers in a result: a tensor, or lists, tuples and dicts of them."""
     if isinstance(value, torch.Tensor):
         return value.numel()
     if isinstance(value, list | tuple | dict):
@@ -66,7 +69,7 @@ def _ones(fake: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Not have this thread's failures on fake tensors logged: each is an answer here, and is told."""
+    """Silence torch's log of this thread's failures on fake tensors: each is an answer here, and is reported."""
     mine = threading.get_ident()
     log = logging.getLogger("torch._subclasses.fake_tensor")
 

@@ -1,4 +1,4 @@
-"""What can be done at a node by hand: what a form offers. Whether it then holds is for each edit to say."""
+"""The edits that a form offers at a node. Each edit checks itself when it is made."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from fxopt.edits.targets import fitting, kwargs_for
 
 @dataclass(frozen=True)
 class Offers:
-    """What can be done at one node; what makes no sense there is empty."""
+    """The edits on offer at one node; a kind that makes no sense there is empty."""
 
     constants: tuple[tuple[str, Any], ...] = ()
     """The constant arguments by place, for `SetArgument`."""
     targets: tuple[str, ...] = ()
-    """What it could call instead and give the same shape and dtype, for `Retarget`."""
+    """Other targets that give the same shape and dtype, for `Retarget`."""
     inputs: tuple[tuple[str, str], ...] = ()
     """The inputs by place and name, for `Rewire` and `SwapInputs`."""
     earlier: tuple[str, ...] = ()
-    """What they could be rewired to, the nearest first."""
+    """The nodes that an input could be rewired to, the nearest first."""
     takes: tuple[str, ...] = ()
-    """What its users could take if it was deleted; one empty name where nobody reads it."""
+    """The nodes that its users could read once it is deleted; one empty name where it has no users."""
     users: tuple[str, ...] = ()
     """The users before which a module can be put."""
     inserted: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Offers:
 
 
 def offers_at(node: Node, index: GraphIndex) -> Offers:
-    """What a form offers at a node of the graph of `index`."""
+    """Return the edits on offer at a node of the graph of `index`."""
     calls = node.op.startswith("call_")
     inputs = tuple((at, one.name) for at, one in inputs_at(node)) if calls or node.op == "output" else ()
     users = tuple(user.name for user in node.users)
@@ -72,7 +72,7 @@ def _named(node: Node, name: str) -> Node:
 
 
 def _earlier(node: Node) -> tuple[str, ...]:
-    """Every result that comes before `node`; those of the shape of its first input first, the nearest first."""
+    """Return the nodes before `node`: those with the shape of its first input first, each group the nearest first."""
     like = next((info_of(other) for other in inputs_of(node)), None)
     found, other = [], node.prev
     while other.op != "root":
@@ -82,7 +82,7 @@ def _earlier(node: Node) -> tuple[str, ...]:
 
 
 def _targets(node: Node, index: GraphIndex) -> tuple[str, ...]:
-    """Those that fit the arguments and, tried on fake tensors, give what the node gives now."""
+    """Return the targets that fit the arguments and keep the result of the node, as tried on fake tensors."""
     return tuple(
         target.name
         for target in fitting(node)

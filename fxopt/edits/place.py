@@ -1,4 +1,4 @@
-"""Where a value stands in a call, written as Python would: ``args[1]``, ``kwargs['dim']``, ``args[0][2].start``."""
+"""Places of values in a call, in Python's notation: ``args[1]``, ``kwargs['dim']``, ``args[0][2].start``."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Step = int | str
 
 
 class NoSuchPlaceError(LookupError):
-    """There is nothing at a place of a call; the message says what there is."""
+    """A call has no such place; the message lists the places that it has."""
 
 
 def steps_of(at: str) -> tuple[Step, ...]:
-    """The steps that lead to a place.
+    """Return the steps that lead to a place.
 
     >>> steps_of("args[0][2].start"), steps_of("kwargs['dim']")
     (('args', 0, 2, 'start'), ('kwargs', 'dim'))
 
     Raises:
-        NoSuchPlaceError: it is not written as a place is.
+        NoSuchPlaceError: the text is no place.
     """
     head, rest = re.match(r"(args|kwargs)?(.*)", at.strip(), re.DOTALL).groups()  # type: ignore[union-attr]
     steps: list[Step] = [head or ""]
@@ -45,10 +45,10 @@ def steps_of(at: str) -> tuple[Step, ...]:
 
 
 def value_at(node: Node, at: str) -> Any:
-    """What stands at a place of the call that `node` makes.
+    """Return the value at a place of the call that `node` makes.
 
     Raises:
-        NoSuchPlaceError: nothing does.
+        NoSuchPlaceError: the call has no such place.
     """
     first, *rest = steps_of(at)
     value: Any = node.args if first == "args" else node.kwargs
@@ -62,7 +62,7 @@ def value_at(node: Node, at: str) -> Any:
 
 
 def with_value(node: Node, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of `node` with other values at some places, which exist."""
+    """Return the arguments of `node` with other values at some existing places."""
     arguments: Any = {"args": node.args, "kwargs": node.kwargs}
     for at, value in values.items():
         arguments = _replaced(arguments, steps_of(at), value)
@@ -70,7 +70,7 @@ def with_value(node: Node, values: dict[str, Any]) -> tuple[tuple[Any, ...], dic
 
 
 def places_of(node: Node) -> Iterator[tuple[str, Any]]:
-    """Every place in the call with what stands there: a node, or a constant that holds no node."""
+    """Yield every place in the call with its value: a node, or a constant free of nodes."""
     for i, value in enumerate(node.args):
         yield from _places(f"args[{i}]", value)
     for key, value in node.kwargs.items():
@@ -78,24 +78,24 @@ def places_of(node: Node) -> Iterator[tuple[str, Any]]:
 
 
 def constants_of(node: Node) -> tuple[tuple[str, Any], ...]:
-    """The constants among the arguments of `node`, by place."""
+    """Return the constants among the arguments of `node`, by place."""
     return tuple((at, value) for at, value in places_of(node) if is_plain(value))
 
 
 def inputs_at(node: Node) -> tuple[tuple[str, Node], ...]:
-    """The nodes among the arguments of `node`, by place."""
+    """Return the nodes among the arguments of `node`, by place."""
     return tuple((at, value) for at, value in places_of(node) if isinstance(value, Node))
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is a constant that can be written down: numbers, text, None, dtypes, and lists of them."""
+    """Check that a value is a constant with a notation: numbers, text, None, dtypes, and lists of them."""
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     return isinstance(value, _PLAIN)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two constants are the same, 1, 1.0 and True being different ones.
+    """Check that two constants are the same, where 1, 1.0 and True differ.
 
     >>> is_same((1, 2), [1, 2]), is_same(1, 1.0), is_same(float("nan"), float("nan"))
     (True, False, True)

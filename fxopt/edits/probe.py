@@ -1,4 +1,4 @@
-"""A module that changes nothing and notes what passes through it."""
+"""An identity module that records statistics of its input."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Seen:
-    """What a `Probe` saw the last time: the tensor, and numbers over all of it."""
+    """The last observation of a `Probe`: shape and dtype of the tensor, and statistics over its numbers."""
 
     info: TensorInfo
     smallest: float
     largest: float
     mean: float
     not_finite: int
-    """How many of its numbers are infinite or no numbers."""
+    """The count of infinite numbers and NaNs."""
 
     def __str__(self) -> str:
         odd = f", {self.not_finite:,} not finite" if self.not_finite else ""
@@ -31,7 +31,7 @@ class Seen:
 
 
 class Probe(nn.Module):
-    """Gives back what it is given, and remembers numbers about it, not the tensor.
+    """Return the input, and remember statistics of it; the tensor itself is let go.
 
     >>> probe = Probe()
     >>> probe(torch.tensor([1.0, 2.0, 6.0])).sum().item()
@@ -43,7 +43,7 @@ class Probe(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.seen: Seen | None = None
-        """None where nothing has passed yet, or nothing that has numbers."""
+        """None until a tensor with numbers has passed."""
 
     def forward(self, x: T) -> T:
         if isinstance(x, torch.Tensor) and not isinstance(x, FakeTensor) and not torch.compiler.is_compiling():

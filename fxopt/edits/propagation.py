@@ -1,8 +1,7 @@
-"""Whether an edited graph would still run, and what its nodes would return: tried on fake tensors, before anything
-is changed. No number is computed and no weight is read.
+"""Check of an edit on fake tensors: would the edited graph run, and with which shapes and dtypes?
 
-Only what is needed is run: what the edited call reads, and then, node by node, what comes to differ from what it was.
-Where a result has the shape and dtype that it had, nothing behind it needs a look.
+The check computes no numbers and reads no weights. It runs the inputs of the edited call, and then, node by node, the
+calls whose results differ from before. Where a result keeps its shape and dtype, its users are skipped.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from fxopt.edits.sizes import Assignment, Names
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What comes of an edit."""
+    """Effect of an edit on the graph."""
 
     refusal: Unmet | None = None
-    """Why the edited graph would not run."""
+    """The reason why the edited graph would fail; None where it runs."""
     infos: Mapping[str, Any] = field(default_factory=dict)
-    """What nodes return from now on, where that differs; as in ``tensor_info``."""
+    """The new results of nodes whose result differs, in the form of ``tensor_info``."""
     made: Any = None
-    """What the new node returns, if the edit makes one."""
+    """The result of the new node, if the edit makes one."""
     output: str = ""
-    """What became of the shape or dtype of the model's output, where it changes."""
+    """The change of the shape or dtype of the model's output; empty where both stay."""
     at: str = ""
-    """The sizes for which alone this holds; empty where they are as free as they were."""
+    """The only sizes at which the edit holds; empty where all free sizes stay free."""
 
 
 def outcome_of(index: GraphIndex, draft: Draft) -> Outcome:
@@ -71,7 +70,7 @@ def _said(index: GraphIndex, tried: Outcome, infos: Mapping[str, Any], made: Any
 
 
 def _info_now(index: GraphIndex, name: str, sizes: Assignment) -> Any:
-    """What a node of the graph as it is returns at some sizes."""
+    """Return the present result of a node at the given sizes."""
     run = _run(index, sizes)
     with run.mode_on():
         return _info(run.old(index.nodes[name]))
@@ -110,7 +109,7 @@ def _follow(index: GraphIndex, draft: Draft, run: FakeRun) -> Outcome:
 
 
 def _result(node: Node, step: Step, run: FakeRun, new: dict[Node | Step, Any]) -> tuple[Any, Any] | Unmet:
-    """What a node returns now, and what it would return; or why it would not."""
+    """Return the present and the edited result of a node, or the reason why the edited call fails."""
     try:
         old = run.old(node)
         value = run.value(step, new)
@@ -118,7 +117,7 @@ def _result(node: Node, step: Step, run: FakeRun, new: dict[Node | Step, Any]) -
         return _unknown(str(unknown))
     except StepFailedError as failed:
         return _fails(failed.step, failed.__cause__ or failed, run, new)
-    except Exception as error:  # noqa: BLE001 - whatever torch raises is why the graph would not run
+    except Exception as error:  # noqa: BLE001 - the error of torch is the reason for the refusal
         if node in run.failed:
             return _unknown(f"{node.name} cannot be followed as it is: {first_line(error)}")
         return _fails(step, error, run, new)
@@ -139,7 +138,7 @@ def _unknown(fact: str) -> Unmet:
 
 
 def _fails(step: Step, error: BaseException, run: FakeRun, new: Mapping[Node | Step, Any]) -> Unmet:
-    """The first call that fails, with what it would be given against what it is given now."""
+    """Report the first call that fails, with its new inputs against its present ones."""
     values: list[Any] = []
 
     def note(part: Any) -> Any:
@@ -177,7 +176,7 @@ def _info(value: Any) -> Any:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    """Whether what comes after cannot tell two fake results apart."""
+    """Check that later calls see no difference between two fake results."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return (one.shape, one.dtype, one.device, _strides(one)) == (other.shape, other.dtype, other.device, _strides(other))  # noqa: E501  # fmt: skip
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -1,4 +1,4 @@
-"""A call of a module becomes a call of another module."""
+"""Replace the module that a node calls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ReplaceModule(Edit):
 
 
 def _is_only_here(node: Node, path: str, index: GraphIndex) -> bool:
-    """Whether nothing else reads the module at `path`, and what is registered there belongs to the graph module."""
+    """Check that the module at `path` has no other reader and belongs to the graph module."""
     module, parent = index.module_at(path), index.module_at(path.rpartition(".")[0])
     assert module is not None, f"{node.name} calls {path}, which is not there"
     own = parent is index.gm or type(parent) is nn.Module

@@ -1,4 +1,4 @@
-"""A call becomes a call of another function or method that takes the same arguments."""
+"""Replace the function or method that a node calls by one that takes the same arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An input of a call becomes another node."""
+"""Replace an input of a call by another node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Rewire(Edit):
 
 
 def earlier_conditions(new: Node, node: Node) -> Conditions[None]:
-    """That `node` can read `new`, because it is computed before."""
+    """Check that `new` is computed before `node`."""
     yield new.op == "output" and Unmet(f"{new.name} is the output of the model", actual="output", needed="a result")
     yield (new is node or new > node) and Unmet(
         f"{new.name} is computed from {node.name}, so this would be a cycle"
@@ -83,7 +83,7 @@ def earlier_conditions(new: Node, node: Node) -> Conditions[None]:
 
 
 def _reads(node: Node, source: Node) -> bool:
-    """Whether `node` is computed from `source`, by however many steps."""
+    """Check that `node` depends on `source`, directly or through other nodes."""
     todo, seen = [node], set[Node]()
     while todo:
         current = todo.pop()

@@ -1,4 +1,4 @@
-"""A constant argument becomes another."""
+"""Replace a constant argument of a call."""
 
 from __future__ import annotations
 

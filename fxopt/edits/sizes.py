@@ -15,7 +15,7 @@ from fxopt.capture import CaptureReport
 from fxopt.core import TensorInfo
 
 UNKNOWN = 3
-"""What a size is taken for that the example does not tell."""
+"""The number that stands for a size which the example leaves open."""
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., int]] = {
     ast.Add: operator.add,
@@ -44,11 +44,11 @@ class Assignment:
 
     @property
     def larger(self) -> Assignment:
-        """Each size larger, and each next one by more, so that it can be told what depends on which."""
+        """Larger sizes, each by another amount, so that a result shows the sizes that it depends on."""
         return Assignment({name: size + 2 + 3 * i for i, (name, size) in enumerate(self.numbers.items())})
 
     def size(self, size: int | str) -> int:
-        """The number that a size is.
+        """Return the number of a size.
 
         >>> Assignment({"batch": 4, "sequence": 7}).size("12*batch + (sequence - 1)//2")
         51
@@ -100,7 +100,7 @@ class Names:
         return cls(first, second, known)
 
     def info(self, node: Node, one: Any, other: Any) -> Any:
-        """The infos of what a node returns, from those at either assignment."""
+        """Return the metadata of a result, from its metadata at both assignments."""
         if isinstance(one, TensorInfo) and isinstance(other, TensorInfo) and len(one.shape) == len(other.shape):
             sizes = zip(map(int, one.shape), map(int, other.shape))
             return replace(one, shape=tuple(self._name(node, i, a, b) for i, (a, b) in enumerate(sizes)))
@@ -111,7 +111,7 @@ class Names:
         return one
 
     def _name(self, node: Node, dimension: int, a: int, b: int) -> int | str:
-        """An int where the size is the same at both, else what it is known as, or a multiple of a free size and more.
+        """Return an int where the size is the same at both, else its name, or a multiple of a free size and more.
 
         >>> names = Names(Assignment({"batch": 4, "n": 7}), Assignment({"batch": 6, "n": 12}), {})
         >>> names._name(None, 0, 12, 18), names._name(None, 0, 6, 11), names._name(None, 0, 28, 72)

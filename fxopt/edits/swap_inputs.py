@@ -1,4 +1,4 @@
-"""Two arguments of a call change places."""
+"""Swap two arguments of a call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SwapInputs(Edit):
     a: str
     """The place of one of them in the call: ``args[0]``."""
     b: str
-    """That of the other."""
+    """The place of the other."""
 
     @property
     def title(self) -> str:

@@ -1,8 +1,7 @@
-"""Functions and methods by name: those of torch, ``torch.nn.functional``, ``operator`` and `torch.Tensor`, no other.
+"""Functions and methods by name: those of torch, ``torch.nn.functional``, ``operator`` and `torch.Tensor` alone.
 
-What their parameters are called is known from torch's own table of what can be overridden, `torch.overrides`. That
-table is the list of what can be called at all: it has what computes on tensors, and nothing that opens files, loads
-code or sets modes.
+The names of their parameters come from torch's own table of overridable functions, `torch.overrides`. That table is
+the allow-list as well: it holds functions on tensors, and none that opens files, loads code or sets modes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"
               "and_", "or_", "xor", "lshift", "rshift", "neg", "pos", "invert", "abs", "iadd", "isub", "imul",
               "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")  # fmt: skip
 _OTHER_NAMES = {"self": "input", "a": "input", "b": "other", "exponent": "other", "mat2": "other", "tensor2": "other"}
-"""What one parameter is called in other places."""
+"""Other names of the same parameter."""
 
 _NEVER = {"backward", "register_hook", "register_post_accumulate_grad_hook", "retain_grad", "requires_grad_", "set_",
           "map_", "map2_", "apply_", "share_memory_", "data_ptr", "storage", "untyped_storage", "tolist", "item",
@@ -36,7 +35,7 @@ _NEVER = {"backward", "register_hook", "register_post_accumulate_grad_hook", "re
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """What a node can call."""
+    """A function or method that a node can call."""
 
     name: str
     """``torch.add``, ``F.gelu``, ``operator.mul``, ``torch.Tensor.relu``."""
@@ -48,12 +47,12 @@ class Target:
 
     @property
     def function(self) -> Callable[..., Any]:
-        """To call with the arguments of the node."""
+        """The callable that takes the arguments of the node."""
         return method(self.called) if self.op == "call_method" else self.called
 
     @property
     def writes(self) -> bool:
-        """Whether it writes into what it is given."""
+        """True where it writes to its input."""
         word = self.name.rpartition(".")[2]
         return (word.endswith("_") and word not in ("and_", "or_")) or (
             self.name.startswith("operator.i") and word not in ("invert",)
@@ -61,7 +60,7 @@ class Target:
 
     @property
     def called_names(self) -> tuple[str, ...]:
-        """The names of the parameters, the same for the same thing in all places."""
+        """The canonical names of the parameters."""
         return tuple(_canonical(one.name) for one in self.parameters)
 
 
@@ -72,7 +71,7 @@ def known_targets() -> Mapping[str, Target]:
 
 
 def resolved(name: str) -> Target | None:
-    """The target of a dotted name, also of a long one; a method may be named alone. None where there is none.
+    """Return the target of a short or full dotted name, or of the bare name of a method; None for an unknown name.
 
     >>> resolved("torch.nn.functional.gelu").name, resolved("relu").name, resolved("os.system")
     ('F.gelu', 'torch.Tensor.relu', None)
@@ -83,18 +82,18 @@ def resolved(name: str) -> Target | None:
 
 
 def target_of(node: Node) -> Target | None:
-    """What `node` calls; None where its parameters are not known."""
+    """Return the target that `node` calls; None where its parameters are unknown."""
     if node.op == "call_method":
         return known_targets().get(f"torch.Tensor.{node.target}")
     return _by_function().get(node.target) if node.op == "call_function" else None
 
 
 def fit_conditions(node: Node, new: Target) -> Conditions[None]:
-    """That `node` can call `new` with the arguments that it gives, as far as parameters tell."""
+    """Check that the arguments of `node` fit the parameters of `new`."""
     old = target_of(node)
     if old is None:
         what = target_name(node)
-        yield Unmet(f"what the arguments of {what} are called is not known", actual=what, needed="a function of torch")
+        yield Unmet(f"the parameter names of {what} are not known", actual=what, needed="a function of torch")
         return
     writes = old.writes or bool(node.kwargs.get("inplace")) or node.kwargs.get("out") is not None
     words = {True: "writes in place", False: "makes a new tensor"}
@@ -125,9 +124,9 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
 
 
 def kwargs_for(node: Node, new: Target) -> dict[str, Any]:
-    """The keyword arguments of `node` for `new`: without those that are the default, and that `new` does not have."""
+    """Return the keyword arguments of `node` for `new`, less those that hold a default and that `new` lacks."""
     old = target_of(node)
-    assert old is not None, f"what {node.name} calls is not known"
+    assert old is not None, f"the target of {node.name} is not known"
     defaults = {one.name: one.default for one in old.parameters}
     names = [one.name for one in new.parameters]
     return {
@@ -147,11 +146,11 @@ _COMMON = (
     "floor", "ceil", "round", "sign", "reciprocal", "max_pool1d", "max_pool2d", "avg_pool1d",
     "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d",
 )  # fmt: skip
-"""What people put in the place of one another, in the order in which it is offered. All else can be named."""
+"""Common replacements for one another, in the order in which a form offers them. Others can be typed by name."""
 
 
 def fitting(node: Node) -> Iterator[Target]:
-    """What `node` could as well call, of what is common and of its own kind, as far as parameters tell."""
+    """Yield the common targets of the same namespace whose parameters fit the arguments of `node`."""
     old = target_of(node)
     if old is None:
         return
@@ -165,7 +164,7 @@ def fitting(node: Node) -> Iterator[Target]:
 
 
 def _given(node: Node, old: Target) -> tuple[str, ...]:
-    """The names of what is given by position."""
+    """Return the parameter names of the positional arguments."""
     names = old.called_names[: len(node.args)]
     return (*names, *(f"value {i}" for i in range(len(names), len(node.args))))
 

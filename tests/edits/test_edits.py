@@ -236,4 +236,4 @@ def test_an_exported_graph_can_be_edited_too() -> None:
     SetArgument("div", "args[1]", 6)(gm, reverse=True)
     assert gm.code == code
     (miss,) = Retarget("relu", "torch.tanh").scan(gm).misses
-    assert "is not known" in miss.reason
+    assert "are not known" in miss.reason
