@@ -1,4 +1,4 @@
-"""Passes written as a pattern and what takes its place, in plain PyTorch: `rewrite`."""
+"""Passes written as a pattern and its replacement, in plain PyTorch: `rewrite`."""
 
 from fxopt.rules.requirement import require
 from fxopt.rules.rule import Rule, rewrite

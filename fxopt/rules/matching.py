@@ -1,4 +1,4 @@
-"""Finds the pattern of a rule in a graph; where only some of it is there, says what is not."""
+"""Find the pattern of a rule in a graph; for a partial match, name the first part that is missing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fxopt.rules.spellings import DIMENSIONS, Spelling, functions_of, same_liter
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """What stands in the graph for the parts of a pattern."""
+    """A binding of the parts of a pattern to nodes and literals of the graph."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
-    """By the names of parameters: a node, a literal, or for a module the node that calls it."""
+    """The value of each parameter: a node, a literal, or for a module the node that calls it."""
     nodes: Mapping[Operation | ModuleCall, Node] = field(default_factory=dict)
     """The node of each operation and module call, the root first."""
     met: int = 0
-    """How many conditions were met."""
+    """The count of conditions that were met."""
 
     def with_value(self, name: str, value: Any, met: int) -> Binding:
         return Binding({**self.values, name: value}, self.nodes, self.met + met)
@@ -38,16 +38,16 @@ class Binding:
 
 @dataclass(frozen=True, eq=False)
 class NoBinding:
-    """The first condition of a pattern that is not met, and how many others are."""
+    """The first unmet condition of a pattern, and the count of met ones."""
 
     goal: _Goal
     needed: object
-    """What the pattern has there, or would have to: its text is made where somebody reads it."""
+    """The required part of the pattern; its text is made on demand."""
     met: int
     fact: str = ""
     remedy: str = ""
     says_itself: bool = False
-    """Whether it is a near miss however little is met."""
+    """True makes it a near miss, whichever conditions are met."""
 
     @property
     def unmet(self) -> Unmet:
@@ -58,7 +58,7 @@ class NoBinding:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Goal:
-    """That `value` is what `term` stands for. `reader` has it as its argument `role`."""
+    """The goal that `value` matches `term`. `reader` has it as its argument `role`."""
 
     term: Term
     value: Any
@@ -80,7 +80,7 @@ class _Goal:
 
 
 def bind(root: Operation | ModuleCall, node: Node, index: GraphIndex) -> Binding | NoBinding:
-    """What stands for the parts of the pattern whose root is `node`."""
+    """Return the binding of the pattern with its root at `node`."""
     return _Search(index).solve((_Goal(root, node, node, "root"),), Binding())
 
 
@@ -127,12 +127,12 @@ class _Search:
         return binding
 
     def _all_met(self, failure: NoBinding, goals: tuple[_Goal, ...], binding: Binding) -> NoBinding:
-        """The failure, with the conditions counted that are met by the goals behind it."""
+        """Return the failure, with the conditions counted that the goals behind it meet."""
         met = self.solve(goals, binding).met if goals else binding.met
         return replace(failure, met=met) if met != failure.met else failure
 
     def _best(self, ways: list[tuple[_Goal, ...]], binding: Binding) -> Binding | NoBinding:
-        """The first way that succeeds; else the one that came farthest."""
+        """Return the first way that succeeds, else the one that came farthest."""
         failures: list[NoBinding] = []
         for way in ways:
             found = self.solve(way, binding)
@@ -142,7 +142,7 @@ class _Search:
         return max(failures, key=lambda failure: failure.met)
 
     def _operation(self, term: Operation, goal: _Goal, binding: Binding) -> list[tuple[_Goal, ...]] | NoBinding:
-        """The goals that remain, in each of the ways in which the arguments can be paired."""
+        """Yield the remaining goals, for each way to pair the arguments."""
         node, wanted = goal.value, term.spelling
         if term in binding.nodes:
             same = binding.nodes[term] is node
@@ -214,7 +214,7 @@ class _Search:
 
 
 def _pairs(term: Operation, spelling: Spelling, node: Node) -> tuple[_Goal, ...]:
-    """Each argument of the pattern with that of the graph; one that either leaves out has its default."""
+    """Return each argument of the pattern with that of the graph, defaults filled in."""
     goals = []
     for role in dict.fromkeys((*term.arguments, *spelling.arguments)):
         default = term.spelling.defaults.get(role)
@@ -227,7 +227,7 @@ def _pairs(term: Operation, spelling: Spelling, node: Node) -> tuple[_Goal, ...]
 
 
 def _rank(node: Node) -> int | None:
-    """How many dimensions the first input of `node` has, where that is known."""
+    """Return the rank of the first input of `node`, where it is known."""
     info = info_of(node.all_input_nodes[0]) if node.all_input_nodes else None
     return None if info is None else len(info.shape)
 

@@ -1,4 +1,4 @@
-"""The schemas of torch's operators, and which of them a call is of."""
+"""The schemas of torch's operators, and the resolution of a call to one of them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ ARGUMENTS = {
 """Second names of arguments."""
 
 UNSEEN = {"_stacklevel", "inplace", "cudnn_enable"}
-"""Arguments that do not say what is computed; ``inplace=True`` is dealt with on its own."""
+"""Arguments that leave the result as it is; ``inplace=True`` is handled apart."""
 
 Kind = Callable[[Node], bool | None]
-"""Tells of a node whether it gives a tensor: True, False, or None where that is not known."""
+"""Answers for a node: True for a tensor, False for another value, None where its type is unknown."""
 
 
 @dataclass(frozen=True)
 class Overload:
-    """A schema: its label, the names and types of its arguments, and what they are where they are not given."""
+    """A schema: its label, and the names, types and defaults of its arguments."""
 
     label: str
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Overload:
     defaults: Mapping[str, Any]
 
     def bind(self, args: Any, kwargs: Mapping[str, Any], kind: Kind, strict: bool) -> dict[str, Any] | None:
-        """The arguments by name, defaults filled in; None where the call is not one of this overload."""
+        """Return the arguments by name, defaults filled in; None where the call fits another overload."""
         by_position = self._by_position
         if len(args) >= len(by_position) > 1 and self.kinds[1] == "List[int]":
             rest = args[1:]
@@ -72,7 +72,7 @@ class Overload:
 
 @functools.cache
 def overloads(family: str) -> tuple[Overload, ...]:
-    """The overloads of an operator that compute a tensor; none where torch has no such operator."""
+    """Return the overloads of an operator that compute a tensor; empty for an unknown operator."""
     packet = getattr(torch.ops.aten, family, None)
     found = []
     for name in packet.overloads() if packet is not None else ():
@@ -93,7 +93,7 @@ def overloads(family: str) -> tuple[Overload, ...]:
 
 
 def _fits(type_: str, value: Any, kind: Kind, strict: bool) -> bool:
-    """Whether `value` may be an argument of a schema type. Of a node it is known at most whether it is a tensor."""
+    """Check that `value` may be an argument of a schema type. For a node, at most its being a tensor is known."""
     if isinstance(value, Node):
         is_one = kind(value)
         return is_one is not False if "Tensor" in type_ and "List" not in type_ else is_one is not True

@@ -1,7 +1,7 @@
-"""What a rule looks for: its pattern, read from plain PyTorch once.
+"""The pattern of a rule, read from plain PyTorch once.
 
-The rule is run up to its ``yield`` with stand-ins for the parameters. What it does with them is a small graph, and
-that is read with the same eyes as the graph of a model: by `spelled`.
+The rule runs up to its ``yield`` on stand-ins for the parameters. Its calls on them form a small graph, which `spelled`
+reads in the same way as the graph of a model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Parameter:
-    """A parameter of a rule: what the pattern leaves open."""
+    """A parameter of a rule: an open part of the pattern."""
 
     name: str
     kind: Kind
@@ -46,13 +46,13 @@ class Parameter:
 
     @property
     def wanted(self) -> str:
-        """What it may be, in words."""
+        """The types that it may have, in words."""
         return " or ".join(kind.__name__ for kind in self.types)
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A number, text or the like that the pattern has."""
+    """A constant of the pattern: a number, text or the like."""
 
     value: Any
 
@@ -72,7 +72,7 @@ class Several:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """An operation of the pattern, however it is spelled."""
+    """An operation of the pattern, in any of its spellings."""
 
     node: Node
     spelling: Spelling
@@ -99,7 +99,7 @@ Term = Parameter | Constant | Several | Operation | ModuleCall
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What a rule looks for, and the parameters by which its parts are known."""
+    """The pattern of a rule, with the parameters that name its parts."""
 
     root: Operation | ModuleCall
     parameters: tuple[Parameter, ...]
@@ -108,14 +108,14 @@ class Pattern:
 
     @property
     def targets(self) -> tuple[Any, ...]:
-        """All that the node of the root may call, and the functions that are a near miss of a module."""
+        """Return all targets of the root, and the functions that are a near miss of a module."""
         if isinstance(self.root, ModuleCall):
             return (*self.root.module.types, *functions_of(self.root.module.types))
         return targets_of(self.root.spelling.operation)
 
     @property
     def steps(self) -> tuple[Operation | ModuleCall, ...]:
-        """The operations and module calls, from the root inwards."""
+        """Yield the operations and module calls, from the root inwards."""
         found: dict[Operation | ModuleCall, None] = {}
         todo: list[Term] = [self.root]
         while todo:
@@ -135,10 +135,10 @@ def terms_in(term: Term) -> list[Term]:
 
 
 def read_pattern(rule: Callable[..., Any], options: Mapping[str, Any], where: str) -> Pattern:
-    """Run `rule` up to its ``yield`` and read what it looks for.
+    """Run `rule` up to its ``yield`` and read its pattern.
 
     Raises:
-        RuleError: it cannot be a rule; `where` it is starts the message.
+        RuleError: it cannot be a rule; the message starts with `where` it is defined.
     """
     parameters = parameters_of(rule, where)
     writer = _PatternWriter(where)
@@ -166,7 +166,7 @@ def read_pattern(rule: Callable[..., Any], options: Mapping[str, Any], where: st
 
 
 def first_yield(running: Any, rule: Callable[..., Any], where: str) -> Any:
-    """What `running`, which is a run of `rule`, yields."""
+    """Return the value that `running`, a run of `rule`, yields."""
     try:
         return next(running)
     except StopIteration:
@@ -192,7 +192,7 @@ def failure(error: BaseException, rule: Callable[..., Any], where: str) -> RuleE
 
 
 def parameters_of(rule: Callable[..., Any], where: str) -> tuple[Parameter, ...]:
-    """The parameters of a rule; keyword-only ones are its options and not among them."""
+    """Return the parameters of a rule, less the keyword-only ones, which are its options."""
     closure = inspect.getclosurevars(rule).nonlocals
     try:
         signature = inspect.signature(rule, locals=dict(closure), eval_str=True)
@@ -264,7 +264,7 @@ class _PatternWriter(Writer):
 
 
 class _StandInModule:
-    """Stands for a module in the pattern, where it can be called and nothing else."""
+    """Stand in for a module in the pattern, where it can only be called."""
 
     def __init__(self, parameter: Parameter, writer: _PatternWriter) -> None:
         self._parameter = parameter
@@ -284,7 +284,7 @@ class _StandInModule:
 
 
 class _Reader:
-    """Reads the graph that a rule wrote before its ``yield``."""
+    """Read the graph that a rule wrote before its ``yield``."""
 
     def __init__(self, writer: _PatternWriter, where: str) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""Puts what a rule wrote at a site into the graph, by the rewriter."""
+"""Insert the replacement of a rule into the graph, through the rewriter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxopt.rules.replacement import Replacement
 
 
 def place(replacement: Replacement, roots: Sequence[Node], captured: Sequence[Node], rewriter: Rewriter) -> None:
-    """Let `replacement` take the place of `roots`, and take out of `captured` what nothing needs then."""
+    """Replace `roots` with `replacement`, and erase the nodes of `captured` that have no users left."""
     placing = _Placing(replacement, tuple(roots), tuple(captured), rewriter)
     modules = [str(node.target) for node in captured if node.op == "call_module"]
     in_place = placing.in_place_of(roots)
@@ -50,7 +50,7 @@ class _Placing:
         self._paths: dict[str, str] = {}
 
     def in_place_of(self, roots: Sequence[Node]) -> dict[Node, Node]:
-        """The outputs that a root can become under its own name: new ones that nothing else new reads."""
+        """Return the outputs that a root can become under its own name: new ones without another new user."""
         outputs = self.replacement.outputs
         read = {other for node in self.replacement.new_nodes for other in node.all_input_nodes}
         single = (o not in read and outputs.count(o) == 1 and o not in self.made for o in outputs)
@@ -69,7 +69,7 @@ class _Placing:
         self.made[node] = made
 
     def set_call(self, node: Node, root: Node) -> None:
-        """Let `root` call what `node` calls, and stay what its users read."""
+        """Give `root` the call of `node`; its users go on reading `root`."""
         target = self._target(node)
         args, kwargs = self._arguments(node)
         self.rewriter.set_call(root, node.op, target, args, kwargs)
@@ -93,7 +93,7 @@ class _Placing:
         return found
 
     def _module_path(self, key: str) -> str:
-        """Where a new module is registered: in place of the one module that goes, or beside what it replaces."""
+        """Return the path of a new module: that of the one module that goes, or one beside the replaced modules."""
         if key not in self._paths:
             module, index = self.replacement.modules[key], self.rewriter.index
             base = self._base or _beside(self.captured[0], type(module).__name__.lower(), index)
@@ -104,7 +104,7 @@ class _Placing:
         return self._paths[key]
 
     def _goes(self, path: str) -> bool:
-        """Whether the module at `path` is called by what is replaced and nothing else, so that its name is free."""
+        """Check that only replaced nodes call the module at `path`, so that its name is free."""
         index, written = self.rewriter.index, self.replacement
         module = index.module_at(path)
         if module is None or index.reads_of(path) or len(index.paths_of(module)) > 1:
@@ -118,7 +118,7 @@ class _Placing:
         return all(call in self._going for call in index.calls_of(module))
 
     def _gone_then(self) -> set[Node]:
-        """What nothing reads any more when the replacement is in place: the roots, and what only they read."""
+        """Return the nodes without users once the replacement is in place: the roots, and nodes that only they read."""
         written = self.replacement
         read = {other for node in written.new_nodes for other in node.all_input_nodes}
         kept = {written.bound[node] for node in (*read, *written.outputs) if node in written.bound}
@@ -145,7 +145,7 @@ class _Placing:
 
 
 def _base_path(captured: Sequence[Node], index: GraphIndex) -> str:
-    """The path of the captured module, or one beside the first that names them all; empty where there is none."""
+    """Return the path of the captured module, or one beside the first that names them all; empty without modules."""
     paths = [str(node.target) for node in sorted(captured) if node.op == "call_module"]
     paths = [path for path in dict.fromkeys(paths) if _holds_tensors(index.module_at(path))] or paths
     if not paths:
@@ -161,7 +161,7 @@ def _holds_tensors(module: nn.Module | None) -> bool:
 
 
 def _beside(node: Node, name: str, index: GraphIndex) -> str:
-    """A path in the module of the model that `node` lies in, if the graph module may put something there."""
+    """Return a path in the module that `node` lies in, if the graph module may register something there."""
     for path, _ in reversed(module_stack_of(node)):
         if type(index.module_at(path)) is nn.Module:
             return f"{path}.{name}"
@@ -169,7 +169,7 @@ def _beside(node: Node, name: str, index: GraphIndex) -> str:
 
 
 def _set_mode(module: nn.Module, training: bool, index: GraphIndex) -> None:
-    """Bring what is new in `module` into the mode of what it replaces."""
+    """Set the new parts of `module` to the training mode of the replaced module."""
     for part in module.modules():
         if not index.paths_of(part):
             part.training = training

@@ -1,4 +1,4 @@
-"""What a rule puts in place of its pattern: written down at a site first, then done by the rewriter."""
+"""The replacement of a rule: recorded at a site first, then inserted by the rewriter."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from fxopt.rules.stand_in import FreeSize, Writer
 
 @dataclass(frozen=True, eq=False)
 class Replacement:
-    """What one run of a rule wrote: new nodes, on top of nodes that are in the graph."""
+    """The record of one run of a rule: new nodes, on top of nodes of the graph."""
 
     outputs: tuple[Node, ...]
-    """What stands for each root: nodes of the writer's graph."""
+    """The new value of each root: nodes of the writer's graph."""
     bound: Mapping[Node, Node]
     """The nodes of the writer's graph that stand for one of the graph module."""
     modules: Mapping[str, nn.Module]
@@ -41,7 +41,7 @@ class Replacement:
 
     @property
     def new_nodes(self) -> list[Node]:
-        """The nodes that the outputs need and the graph does not have, in order."""
+        """Return the nodes that the outputs need and the graph lacks, in order."""
         needed: set[Node] = set()
         todo = list(self.outputs)
         while todo:
@@ -60,10 +60,10 @@ def run_rule(
     members: Sequence[Binding],
     index: GraphIndex,
 ) -> tuple[Replacement | Unmet, int]:
-    """Run `rule` with what is bound at a site.
+    """Run `rule` on the values bound at a site.
 
     Returns:
-        what it puts there, or the first requirement that is not met; and the number of those that are.
+        the replacement, or the first requirement that is unmet; and the number of those that are met.
     """
     writer = _SiteWriter(where, index)
     arguments = list(_arguments(pattern, members, writer, index))
@@ -157,7 +157,7 @@ def _arguments(pattern: Pattern, members: Sequence[Binding], writer: _SiteWriter
 
 @contextlib.contextmanager
 def _surroundings(writer: _SiteWriter) -> Iterator[None]:
-    """Drawing numbers leaves no trace, and new weights train where those they come from do."""
+    """Preserve the random state, and let new weights require gradients where their sources do."""
     token, numbers = met.set(0), torch.get_rng_state()
     try:
         with torch.enable_grad(), module_calls(writer.on_module):
@@ -169,7 +169,7 @@ def _surroundings(writer: _SiteWriter) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _as_it_was(modules: Sequence[nn.Module], where: str) -> Iterator[None]:
-    """See to it that the rule leaves the modules of the model alone."""
+    """Check that the rule leaves the modules of the model alone."""
     states = [ModuleState.of(module) for module in modules]
     tensors = [TensorState.of(name, tensor, copy=False) for state in states for name, tensor in tensors_of(state)]
     yield
@@ -201,7 +201,7 @@ def _rest(running: Any, rule: Callable[..., Any], where: str) -> Any:
 
 
 def _align(pattern: Pattern, yielded: Any, members: Sequence[Binding], writer: _SiteWriter) -> None:
-    """Let the variables of the rule that hold parts of the pattern stand for the nodes of the graph."""
+    """Point the variables of the rule that hold parts of the pattern at the nodes of the graph."""
     roots = yielded if pattern.siblings is not None else [yielded]
     if len(roots) != len(members):
         raise RuleError(f"{writer.rule}: it yields {len(roots)} values for {len(members)} modules")
@@ -224,7 +224,7 @@ def _align_term(term: Term, written: Any, member: Binding, writer: _SiteWriter) 
 
 
 def _side_by_side(a: Any, b: Any) -> Iterator[tuple[Node, Any]]:
-    """The nodes in the arguments `a`, each with what is at its place in `b`."""
+    """Return the nodes in the arguments `a`, each with the value at its place in `b`."""
     if isinstance(a, Node):
         yield a, b
     elif isinstance(a, dict):

@@ -1,4 +1,4 @@
-"""A pass in five lines: a generator function that yields what it looks for and returns what takes its place."""
+"""A pass in five lines: a generator function that yields its pattern and returns the replacement."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class RuleMatch(Match):
     captured: tuple[Node, ...]
     """The nodes of the pattern."""
     members: tuple[Binding, ...]
-    """What is bound: once, or once for each of the siblings."""
+    """The bindings: one, or one for each of the siblings."""
 
     @property
     def roots(self) -> tuple[Node, ...]:
@@ -58,7 +58,7 @@ class Rule(Pass[RuleMatch]):
     declared: ClassVar[Exactness]
 
     def with_options(self, **options: Any) -> Rule:
-        """The same rule with other values of its options, which are its keyword-only parameters."""
+        """Return the same rule with other values of its options, which are its keyword-only parameters."""
         known = _options_of(type(self).body)
         for name in options:
             if name not in known:
@@ -174,7 +174,7 @@ class Rule(Pass[RuleMatch]):
         return match
 
     def _siblings(self, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
-        """The sites, in order, at which the same holds for another module; `member` too if its conditions are met."""
+        """Return the sites, in order, where the same holds for another module; with `member` if it may join them."""
         siblings = self.pattern.siblings
         assert siblings is not None
         shared = {name: value for name, value in member.values.items() if name != siblings.name}
@@ -202,7 +202,7 @@ class Rule(Pass[RuleMatch]):
         return groups
 
     def _roots_near(self, shared: Mapping[str, Any]) -> set[Node]:
-        """The nodes that may be roots of the pattern on the `shared` values."""
+        """Return the nodes that may be roots of the pattern on the `shared` values."""
         near = {user for value in shared.values() if isinstance(value, Node) for user in value.users}
         found = set(near)
         for _ in range(_depth(self.pattern.root) - 1):
@@ -251,7 +251,7 @@ def rewrite(*, exactness: Exactness = ..., shared_ok: bool = ...) -> Callable[[B
 def rewrite(
     rule: Body | None = None, /, *, exactness: Exactness = Exactness.ROUNDING, shared_ok: bool = False
 ) -> Rule | Callable[[Body], Rule]:
-    """Make a `Pass` of a generator function: it yields what to look for, and returns what takes its place.
+    """Make a `Pass` of a generator function that yields a pattern and returns the replacement.
 
     >>> import torch, fxopt
     >>> from torch import nn
@@ -273,9 +273,9 @@ def rewrite(
     >>> fold_scale(gm, reverse=True).code.strip().splitlines()[1].strip()
     'fc = self.fc(x);  x = None'
 
-    It is an ordinary pass in all: `scan`, marks, single sites, near misses, the exact way back.
+    It is an ordinary pass: it scans, marks, switches single sites, explains near misses and reverses exactly.
 
-    What is open in the pattern are the parameters, by their annotations:
+    The parameters are the open parts of the pattern, by their annotations:
 
     - none: any value of the model; ``torch.Tensor``: one that is known to be a tensor;
     - ``nn.Linear``, ``nn.Conv1d | nn.Conv2d``: a module of exactly that type, called with one value;
@@ -286,21 +286,21 @@ def rewrite(
 
     The pattern is plain PyTorch, and any spelling will do: ``/``, ``torch.div`` and ``.div``, ``nn.ReLU`` and
     ``F.relu``, operands that commute either way, arguments by position or by name, ATen operators. A parameter used
-    twice is the same value twice. What lies inside the pattern may be read by nothing else (see `shared_ok`), and a
-    module not be shared or tied, because it is removed or replaced.
+    twice is the same value twice. Inner values of the pattern have no other users (see `shared_ok`), and its modules
+    are neither shared nor tied, because they are removed or replaced.
 
     After the ``yield``, modules are the modules themselves and literals the numbers: ``linear.weight`` is a tensor to
-    compute with. A value still stands for what the model will compute; of what is known of it, ``x.shape``,
-    ``x.dtype``, ``x.ndim`` and ``x.device`` can be asked, and where they are not known the site is a miss. `require`
-    says what else must be so. New modules that are called in the replacement are registered where the old ones were.
-    Do not write to anything of the model: build a new module, for example with `with_tensors`.
+    compute with. A value stays symbolic; its ``x.shape``, ``x.dtype``, ``x.ndim`` and ``x.device`` can be asked, and
+    where they are unknown the site is a miss. `require` states further conditions. New modules that are called in the
+    replacement are registered where the old ones were. Leave the modules of the model unchanged: build a new one, for
+    example with `with_tensors`.
 
     Args:
-        exactness: how closely the replacement computes what the pattern does.
+        exactness: the exactness of the replacement.
         shared_ok: whether inner values may be read, and modules called, by something else as well; they then stay.
 
     Raises:
-        RuleError: the function cannot be a rule; the message says what to write instead.
+        RuleError: the function cannot be a rule; the message gives the form to write instead.
     """
     if rule is not None:
         return _rule(rule, {}, exactness, shared_ok)

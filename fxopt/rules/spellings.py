@@ -1,8 +1,8 @@
-"""One operation, many spellings: what a node computes, however its call is written.
+"""One operation, many spellings: the canonical operation of a node, in whichever form its call is written.
 
 torch makes ``torch.mul``, ``Tensor.mul`` and ``torch.ops.aten.mul`` from one entry of one list, so those three are
-equal for every operator, and the schema of the ATen operator names their arguments. The tables here hold what is equal
-beyond that: Python's operators, the Python functions of `torch.nn.functional`, modules without state, and second names.
+equal for every operator, and the schema of the ATen operator names their arguments. The tables here hold further
+equal spellings: Python's operators, the Python functions of `torch.nn.functional`, stateless modules, and second names.
 
 In-place spellings (``add_``, ``nn.ReLU(inplace=True)``, ``out=``) are operations of their own or none at all.
 """
@@ -129,7 +129,7 @@ _WITH_WEIGHTS: dict[type[nn.Module], str] = {
     nn.GroupNorm: "group_norm",
     nn.Embedding: "embedding",
 }
-"""Modules with parameters, and the operation on them as a function, which is not the same: the module is not there."""
+"""Modules with parameters, and the operation on them as a function. The two differ: a function has no module."""
 
 _COMMUTATIVE = {
     **dict.fromkeys(
@@ -145,14 +145,14 @@ DIMENSIONS = {"dim", "dim0", "dim1", "start_dim", "end_dim"}
 
 @dataclass(frozen=True, eq=False)  # equality would compare nodes
 class Spelling:
-    """What a node computes: an operation, and its arguments by name."""
+    """The canonical operation of a node, and its arguments by name."""
 
     operation: Any
-    """The name of the operator in ATen, or what the node calls where torch has no such operator."""
+    """The name of the operator in ATen, or the target of the node where torch has no such operator."""
     arguments: Mapping[str, Any]
     defaults: Mapping[str, Any]
     needs_tensor: bool = False
-    """Whether the call is one of Python's operators, which compute with sizes and numbers too."""
+    """True for a call of one of Python's operators, which compute with sizes and numbers too."""
 
     @property
     def name(self) -> str:
@@ -160,7 +160,7 @@ class Spelling:
 
     @functools.cached_property
     def commutative(self) -> tuple[str, str] | None:
-        """The two arguments that may change places."""
+        """The two arguments that commute."""
         pair = _COMMUTATIVE.get(self.operation) if isinstance(self.operation, str) else None
         if pair is None or not set(pair) <= self.arguments.keys():
             return None
@@ -169,11 +169,11 @@ class Spelling:
 
 
 def spelled(node: Node, module: nn.Module | None = None, kind: Kind | None = None) -> Spelling | None:
-    """What `node` computes; None where it calls nothing, or a module that has a state or is not what it seems.
+    """Return the operation of `node`; None where it makes no call, or calls a module with state or of a subclass.
 
     Args:
-        module: that `node` calls, if it calls one.
-        kind: tells of a node whether it gives a tensor: True, False, or None where that is not known.
+        module: the module that `node` calls, if it calls one.
+        kind: answers for a node: True for a tensor, False for another value, None where its type is unknown.
     """
     kind = kind or _tensor_or_unknown
     if node.op == "call_module":
@@ -195,7 +195,7 @@ def spelled(node: Node, module: nn.Module | None = None, kind: Kind | None = Non
 
 @functools.cache
 def targets_of(operation: Any) -> tuple[Any, ...]:
-    """Everything that a node may call to compute `operation`: functions, method names, module types."""
+    """Return all targets that compute `operation`: functions, method names, module types."""
     if not isinstance(operation, str):
         return (operation,)
     if operation.startswith("."):
@@ -221,14 +221,14 @@ def targets_of(operation: Any) -> tuple[Any, ...]:
 
 @functools.cache
 def functions_of(kinds: tuple[type[nn.Module], ...]) -> tuple[Any, ...]:
-    """The functions that do on parameters of the model what modules of `kinds` do on their own."""
+    """Return the functions that compute on parameters of the model the same as modules of `kinds`."""
     names = dict.fromkeys(_WITH_WEIGHTS[kind] for kind in kinds if kind in _WITH_WEIGHTS)
     found = {target: None for name in names for target in (*targets_of(name), getattr(F, name))}
     return tuple(found)
 
 
 def same_literal(a: Any, b: Any) -> bool:
-    """Whether two arguments without nodes are the same: 1 is not 1.0 nor True, 0.0 is not -0.0, NaN is NaN."""
+    """Check that two constant arguments are the same: 1, 1.0 and True differ, so do 0.0 and -0.0, and NaN is NaN."""
     a, b = _plain(a), _plain(b)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(same_literal, a, b))
@@ -284,7 +284,7 @@ def _of_operator(family: str, args: Any, kwargs: Any, kind: Kind) -> Spelling | 
 
 
 def _as_it_is(node: Node) -> Spelling | None:
-    """A call of something that torch's operators do not know: equal only to the same call."""
+    """Return the operation of a call outside torch's operators: it equals only the same call."""
     if node.op == "call_method":
         return Spelling(f".{node.target}", _numbered(node.args, node.kwargs), {})
     if isinstance(node.target, types.FunctionType):
@@ -311,14 +311,14 @@ def _is_builtin(function: Any) -> bool:
 
 
 def _is_builtin_method(name: str) -> bool:
-    """Whether the method is torch's own and not one that Python code has put in its place."""
+    """Check that the method is torch's own, unpatched by Python code."""
     builtin = getattr(torch._C.TensorBase, name, None)
     return builtin is not None and getattr(torch.Tensor, name) is builtin
 
 
 @functools.cache
 def _family(op: str, target: Any) -> str | None:
-    """The name in ATen's list of what is called; None for what is not from there."""
+    """Return the name of the target in ATen's list; None for other targets."""
     if isinstance(target, torch._ops.OpOverload):
         return target.overloadpacket.__name__ if target.namespace == "aten" else None
     if op == "call_method":

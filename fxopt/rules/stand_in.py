@@ -1,4 +1,4 @@
-"""What stands in for a value of the model while a rule runs: it writes down what the rule does with it."""
+"""Symbolic values: stand-ins for values of the model that record the calls of a rule on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxopt.core.graph import TensorInfo
 
 
 class Value(Proxy):
-    """A value of the model. Operators, torch functions and methods of it give other values, and are recorded."""
+    """A symbolic value. Operators, torch functions and methods on it are recorded, and give symbolic values."""
 
     tracer: Writer
 
@@ -24,7 +24,7 @@ class Value(Proxy):
 
     @property
     def shape(self) -> Any:
-        """The sizes, where they are known; a size that is free is a `FreeSize`."""
+        """Return the sizes, where they are known; a free size is a `FreeSize`."""
         return self._known("shape", lambda info: tuple(FreeSize(s) if isinstance(s, str) else s for s in info.shape))
 
     @property
@@ -62,16 +62,16 @@ class Value(Proxy):
 
 
 class FreeSize(str):
-    """The readable name of a size that differs from call to call, such as ``batch``. It is no number."""
+    """The name of a size that differs from call to call, such as ``batch``. Arithmetic on it is refused."""
 
 
 class Writer(TracerBase):
-    """Writes down, in `graph`, what `rule` does with values."""
+    """Record the calls of `rule` on symbolic values in `graph`."""
 
     def __init__(self, rule: str) -> None:
         super().__init__()
         self.rule = rule
-        """Where the rule is, for messages: its name, file and line."""
+        """The name, file and line of the rule, for messages."""
         self.graph = Graph()
         self.scope = Scope("", None)
         self.module_stack: OrderedDict[str, tuple[str, Any]] = OrderedDict()
@@ -84,7 +84,7 @@ class Writer(TracerBase):
         return node.name
 
     def info_of(self, node: Node, attribute: str) -> TensorInfo | None:
-        """What is known of a value; None to have the question recorded, for when the model runs."""
+        """Return the metadata of a value; None records the question, for when the model runs."""
         return None
 
     def refuse(self, fact: str, remedy: str) -> NoReturn:
@@ -105,7 +105,7 @@ class Writer(TracerBase):
     def create_node(
         self, kind: str, target: Any, args: Any, kwargs: Any, name: str | None = None, type_expr: Any = None
     ) -> Node:
-        """Without the metadata that a tracer of models notes."""
+        """Create the node without the metadata of a model's tracer."""
         return self.graph.create_node(kind, target, args, kwargs, name, type_expr)
 
     def to_bool(self, obj: Proxy) -> bool:
