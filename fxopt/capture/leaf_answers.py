@@ -14,7 +14,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.results import storage_of
-from fxopt.core.guards import HOOKS
+from fxopt.core.hooks import HOOKS
 from fxopt.core.module_calls import MODULE_CALL
 
 Sizes: TypeAlias = tuple[int | torch.SymInt, ...]

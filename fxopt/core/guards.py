@@ -11,13 +11,12 @@ from torch.nn.utils import parametrize
 
 from fxopt.core.conditions import Condition, Conditions, Unmet, decide
 from fxopt.core.graph import info_of, input_of, operation_name
+from fxopt.core.hooks import gradient_hook_condition, module_hook_condition
 from fxopt.core.index import GraphIndex
 from fxopt.core.layer import Held, Layer, LinearLayer
 from fxopt.core.site import Miss
 
 Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
-
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
@@ -44,7 +43,9 @@ def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
     )
     for role, held in layer.held.items():
         yield from _held_conditions(layer, role, held, index)
-    yield from _tensor_conditions(layer.name, ((held.path, held.tensor) for held in layer.held.values()), index)
+    tensors = [(held.path, held.tensor) for held in layer.held.values()]
+    yield gradient_hook_condition(tensors)
+    yield from _tensor_conditions(layer.name, tensors, index)
     if isinstance(layer, LinearLayer):
         yield layer.weight.dim() != 2 and Unmet(
             f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
@@ -96,7 +97,8 @@ def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Condition
         actual="a forward of its own",
         needed=f"that of {type(module).__name__}",
     )
-    yield _hook(module, path) or False
+    yield module_hook_condition(module, path)
+    yield gradient_hook_condition((f"{path}.{name}", tensor) for name, tensor in module._parameters.items())
 
 
 def autocast_condition(node: Node, index: GraphIndex) -> Condition:
@@ -161,22 +163,6 @@ def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ..
     needed = " or ".join(kind.__name__ for kind in kinds)
     what = f"a subclass of {base.__name__} that may compute something else" if base else f"not a {needed}"
     return Unmet(f"{path} is a {type(module).__name__}, {what}", actual=type(module).__name__, needed=needed)
-
-
-def _hook(module: nn.Module, path: str) -> Unmet | None:
-    for table in HOOKS:
-        hooks = getattr(module, table, None)
-        if hooks:
-            name = type(next(iter(hooks.values()))).__name__
-            what = table.strip("_").replace("_", " ").removesuffix("s")
-            hint = "pruning or weight norm: make it permanent first" if name != "function" else "remove the hook first"
-            return Unmet(
-                f"{path} has a {what} ({name}), which would no longer see the same call",
-                remedy=hint,
-                actual=f"{len(hooks)} {what}{'s' if len(hooks) > 1 else ''}",
-                needed="none",
-            )
-    return None
 
 
 def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from fxopt.core.edit import Patch, SetModule, SetTensor
+from fxopt.core.hooks import gradient_hook_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +40,8 @@ class _Known:
             return f"was moved from {self.dtype} on {self.device} to {now}"
         if self.tensor.requires_grad != self.requires_grad:
             return f"had requires_grad set to {self.tensor.requires_grad}"
+        if gradient_hook_of(self.tensor):
+            return "was given a gradient hook"
         return ""
 
 

@@ -66,6 +66,11 @@ def test_linears_with_and_without_a_bias_are_merged_apart() -> None:
         ),
         (lambda: linear(), lambda: parametrizations.weight_norm(linear()), ["parametrization", "remove_param"]),
         (lambda: linear(), lambda: with_hook(linear()), ["b has a forward hook (function)", "remove the hook"]),
+        (
+            lambda: linear(),
+            lambda: heard(linear()),
+            ["b.weight has a gradient hook (register_hook)", "remove the hook"],
+        ),
         (lambda: linear(), lambda: Lora(4, 5), ["b is a Lora, a subclass of Linear"]),
         (lambda: linear(), lambda: with_forward(linear()), ["b has a forward method of its own"]),
         (lambda: linear(), lambda: with_mixed_dtypes(linear()), ["the tensors of b differ in dtype"]),
@@ -88,6 +93,11 @@ class Lora(nn.Linear):
 
 def with_hook(layer: nn.Linear) -> nn.Linear:
     layer.register_forward_hook(lambda module, args, output: output + 1)
+    return layer
+
+
+def heard(layer: nn.Linear) -> nn.Linear:
+    layer.weight.register_hook(lambda gradient: gradient * 2)
     return layer
 
 
