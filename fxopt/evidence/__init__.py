@@ -1,4 +1,4 @@
-"""What a change of a graph is worth: parameters, numerics, latency; and what each node costs."""
+"""Evidence on a change of a graph: parameters, numerics, latency; and the cost of each node."""
 
 from fxopt.evidence.costs import Costs, CriticalPath, critical_path, parameter_costs
 from fxopt.evidence.difference import Difference, difference

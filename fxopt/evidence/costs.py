@@ -1,4 +1,4 @@
-"""What each node costs: parameters, floating-point operations, bytes; and the path that costs the most."""
+"""Cost of each node in parameters, floating-point operations or bytes; and the critical path."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from fxopt.core.graph import attribute_of, inputs_of, module_of
 Unit = Literal["parameter", "FLOP", "byte"]
 
 Parts: TypeAlias = frozenset[tuple[Hashable, int]]
-"""What a cost is made of: pairs of an identity and an amount. What has one identity is one thing, and counts once."""
+"""The parts of a cost: pairs of an identity and an amount. Parts of one identity count once."""
 
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Costs by the name of the node; a node that costs nothing is left out. `note` says what they leave open."""
+    """Costs by the name of the node, for nodes that have any. `note` names operations that it leaves open."""
 
     unit: Unit
     parts: Mapping[str, Parts]
     note: str = ""
 
     def of(self, name: str) -> int:
-        """What one node costs."""
+        """Return the cost of one node."""
         return sum(amount for _, amount in self.parts.get(name, ()))
 
     def of_all(self, names: Iterable[str]) -> int:
-        """What several nodes cost together; what they share counts once."""
+        """Return the cost of several nodes together; shared parts count once."""
         return sum(amount for _, amount in {part for name in names for part in self.parts.get(name, ())})
 
     def told(self, amount: int) -> str:
-        """An amount in words.
+        """Give an amount in words.
 
         >>> Costs("FLOP", {}).told(2_340_000), Costs("parameter", {}).told(1), Costs("byte", {}).told(512)
         ('2.34 MFLOP', '1 parameter', '512 bytes')
@@ -48,7 +48,7 @@ class Costs:
 
 
 def parameter_costs(gm: GraphModule) -> Costs:
-    """The parameters that each node reads."""
+    """Count the parameters that each node reads."""
     found = {}
     for node in gm.graph.nodes:
         if tensors := _parameters_of(gm, node):
@@ -66,7 +66,7 @@ def _parameters_of(gm: GraphModule, node: Node) -> list[torch.Tensor]:
 
 @dataclass(frozen=True)
 class CriticalPath:
-    """Nodes in the order of the data, each of which reads the one before; what they cost, and what all nodes do."""
+    """A chain of nodes, each of which reads the one before; its cost, and that of all nodes."""
 
     nodes: tuple[str, ...]
     cost: int
@@ -78,7 +78,7 @@ class CriticalPath:
 
 
 def critical_path(gm: GraphModule, costs: Costs) -> CriticalPath:
-    """The way from an input to the output on which the nodes cost the most; of several, the one through first inputs.
+    """Return the most costly chain of nodes from an input to the output; of several, the one through first inputs.
 
     Each node counts in full, as the time that it takes would. A graph without an input that leads to its output has the
     heaviest way from anywhere; one without an output has none. Takes time in proportion to nodes and edges.
@@ -102,7 +102,7 @@ def critical_path(gm: GraphModule, costs: Costs) -> CriticalPath:
 def _heaviest(
     nodes: list[Node], of: Mapping[Node, int], starts: list[Node]
 ) -> tuple[dict[Node, int], dict[Node, Node]]:
-    """For each node that a start leads to, the weight of the heaviest way there, and the node before on it."""
+    """Return the weight of the heaviest way to each node that a start leads to, and the node before on it."""
     best = {start: of[start] for start in starts}
     before: dict[Node, Node] = {}
     for node in nodes:

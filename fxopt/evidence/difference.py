@@ -1,4 +1,4 @@
-"""How far two tensors lie apart: in bits, in units in the last place, absolutely and relatively."""
+"""Distance of two tensors: in bits, in units in the last place, absolute and relative."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BITS = {
 
 @dataclass(frozen=True)
 class Difference:
-    """Of two tensors of one shape.
+    """Distance of two tensors of one shape.
 
     `max_ulp` counts the representable numbers from one to the other, None for dtypes without them.
     `max_rel` is relative to the elements of the first that are not zero. `unlike` counts elements that
@@ -35,7 +35,7 @@ class Difference:
     scale: float
 
     def merged(self, other: Difference) -> Difference:
-        """The two differences as one, over all the elements of both."""
+        """Merge two differences into one, over all the elements of both."""
         ulps = (self.max_ulp, other.max_ulp)
         return Difference(
             self.identical and other.identical,
@@ -74,13 +74,13 @@ def difference(one: Tensor, other: Tensor) -> Difference:
 
 
 def largest_error(found: Tensor, reference: Tensor) -> float:
-    """The largest distance from `reference`, where both are finite."""
+    """Return the largest distance from `reference`, where both are finite."""
     found, reference = _plain(found).double(), _plain(reference).double().to(found.device)
     return _largest(torch.where(found.isfinite() & reference.isfinite(), (found - reference).abs(), 0.0))
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors hold the same bytes; unlike `torch.equal`, -0.0 is not 0.0 and NaN is itself."""
+    """Check that two tensors hold the same bytes: unlike in `torch.equal`, -0.0 differs from 0.0, and NaN is itself."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     one, other = _plain(one).contiguous(), _plain(other).to(one.device).contiguous()
@@ -90,7 +90,7 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """A dense tensor of real numbers with the same content."""
+    """Return a dense tensor of real numbers with the same content."""
     tensor = tensor.detach()
     if tensor.is_quantized:
         tensor = tensor.dequantize()

@@ -1,4 +1,4 @@
-"""Where two graphs begin to differ: the first node whose value has other bits."""
+"""The first divergence of two graphs: the first node whose value has other bits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxopt.evidence.running import in_order, leaves_of, run
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first node, of those in both graphs, that returns something else; and how far apart it is."""
+    """The first node in both graphs whose results differ, and their distance."""
 
     node: str
     report: OutputReport
@@ -25,7 +25,7 @@ class Divergence:
 
 
 class _Watched(Interpreter):
-    """Runs a graph and shows what each node returned, before a later node can change it in place."""
+    """Run a graph and report the result of each node, before a later node can change it in place."""
 
     def __init__(self, gm: GraphModule, watch: Callable[[Node, Any], None]) -> None:
         super().__init__(gm)
@@ -40,10 +40,10 @@ class _Watched(Interpreter):
 def first_difference(
     before: GraphModule, after: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 ) -> Divergence | None:
-    """Run two graphs on the same inputs; the first node of `after` that differs from its namesake.
+    """Run two graphs on the same inputs, and return the first node of `after` that differs from its namesake.
 
     A node that a pass rewrote may do so by design: a convolution that has taken up a batch norm returns
-    what the batch norm did. None where all namesakes return the same bits.
+    the result of the batch norm. None where all namesakes return the same bits.
 
     Values are kept as digests, so a large graph does not take the memory of all its activations; the
     graphs are run once more for the node that was found.
@@ -62,7 +62,7 @@ def first_difference(
 def values_of(
     gm: GraphModule, inputs: Any, keep: Callable[[Any], Any], names: Collection[str] | None = None
 ) -> dict[str, Any]:
-    """What `keep` makes of the value of each node, or of those in `names`, as it is before a later node changes it."""
+    """Apply `keep` to the value of each node, or of those in `names`, before a later node changes it."""
     kept: dict[str, Any] = {}
 
     def watch(node: Node, value: Any) -> None:
@@ -74,13 +74,13 @@ def values_of(
 
 
 def leaves_by_path(value: Any) -> dict[str, Any]:
-    """The leaves of a value by their paths, as they are now."""
+    """Return the present leaves of a value by their paths."""
     return {path: leaf.clone() if isinstance(leaf, Tensor) else leaf for path, leaf in leaves_of(value)}
 
 
 def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None]) -> None:
     class Run(torch.nn.Module):
-        """Lets `run`, which takes a module, guard the graph's buffers and the generator."""
+        """Let `run`, which takes a module, guard the graph's buffers and the generator."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -105,6 +105,6 @@ def _leaf_digest(leaf: Any) -> Any:
 
 
 def _far_apart(name: str, old: dict[str, Any], new: dict[str, Any]) -> OutputReport:
-    """The leaf of the node that lies furthest apart."""
+    """Return the leaf of the node with the largest distance."""
     reports = [compared(path or name, old.get(path), new.get(path)) for path in dict.fromkeys([*old, *new])]
     return min((report for report in reports if report is not None), key=lambda report: report.closeness)

@@ -1,6 +1,6 @@
 """Does the new graph compute what the original computes? Judged by rounding, not by a tolerance.
 
-The rule, and what it says of one output, is in `output_report`.
+`output_report` has the rule, applied to one output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class NumericsReport:
-    """What was compared, and what was found; `not_covered` says what was left out, and why."""
+    """A comparison of outputs; `not_covered` lists the parts left out, each with the reason."""
 
     outputs: tuple[OutputReport, ...]
     inputs: int
@@ -30,13 +30,13 @@ class NumericsReport:
 
     @property
     def identical(self) -> bool:
-        """Whether every output has the very bits of the original's."""
+        """True where every output has the very bits of the original's."""
         found = [output.difference for output in self.outputs if output.difference is not None]
         return bool(found) and self.fits is True and all(one.identical for one in found)
 
     @property
     def fits(self) -> bool | None:
-        """True when rounding explains all differences, False when not, None when that is not known."""
+        """True where rounding explains all differences, False where it fails to, None where that is unknown."""
         answers = {output.fits for output in self.outputs}
         if self.failure is not None or False in answers:
             return False
@@ -44,7 +44,7 @@ class NumericsReport:
 
     @property
     def verdict(self) -> str:
-        """The answer in a sentence: that of the output that lies furthest off."""
+        """Give the answer in a sentence: that of the output that lies furthest off."""
         over = f"over {self.inputs} input{'s' if self.inputs != 1 else ''}"
         if self.failure is not None:
             return self.failure
@@ -58,7 +58,7 @@ class NumericsReport:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row for each output."""
+        """Return a row for each output."""
         return pd.DataFrame([_cells(output) for output in self.outputs])
 
 
@@ -82,7 +82,7 @@ def _cells(output: OutputReport) -> dict[str, Any]:
 def compare_outputs(
     before: nn.Module, after: nn.Module, inputs: Sequence[Inputs], *, reference: bool = True
 ) -> NumericsReport:
-    """Compare what two models return for each of `inputs`, which are pairs of args and kwargs.
+    """Compare the outputs of two models for each of `inputs`, which are pairs of args and kwargs.
 
     With `reference`, the original is also run in float64, on a copy that takes twice its memory.
     Raises an `EvidenceError` where the original fails; where only the new one does, the report says so.
@@ -111,7 +111,7 @@ def compare_outputs(
 
 
 class _Reference:
-    """The original in float64. Where it cannot be made or run, `problem` says why."""
+    """The original in float64; `problem` holds the reason where it cannot be made or run."""
 
     def __init__(self, original: nn.Module) -> None:
         self.problem = ""

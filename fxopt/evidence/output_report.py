@@ -1,7 +1,7 @@
-"""One output of two graphs: how far apart, and whether rounding explains it.
+"""One output of two graphs: the distance, and the verdict if rounding explains it.
 
-The original is run a second time in float64. What it errs against that is what rounding does to this
-model on these inputs, and the new graph may err as much, within a factor:
+The original is run a second time in float64. Its error against that run is the effect of rounding on this
+model and these inputs, and the new graph may err as much, within a factor:
 
     error of new  <=  4 * error of original  +  32 * eps * scale
 
@@ -28,9 +28,9 @@ _PLAIN = (bool, int, float, str, type(None))
 class OutputReport:
     """One leaf of the output, over all inputs.
 
-    `error_before` and `error_after` are the largest errors against float64, `allowed` is what rounding
-    explains; None where there is no reference. `fits` is the answer, None where it cannot be judged.
-    `difference` is None where there is nothing to subtract: other shapes or dtypes, other things.
+    `error_before` and `error_after` are the largest errors against float64, `allowed` is the bound that rounding
+    explains; None without a reference. `fits` is the answer, None where it cannot be judged.
+    `difference` is None where subtraction is undefined: other shapes or dtypes, other types.
     """
 
     name: str
@@ -45,7 +45,7 @@ class OutputReport:
 
     @property
     def closeness(self) -> tuple[int, float]:
-        """Sorts what lies furthest off first."""
+        """The sort key that puts the output furthest off first."""
         answer = {False: 0, None: 1, True: 2}[self.fits]
         if self.difference is None:
             return answer, -math.inf
@@ -56,7 +56,7 @@ class OutputReport:
         return answer, -self.error_after / self.allowed
 
     def merged(self, other: OutputReport) -> OutputReport:
-        """The reports of two inputs as one: the worse answer, with the larger figures."""
+        """Merge the reports of two inputs: the worse answer, with the larger figures."""
         worst = min(self, other, key=lambda report: report.closeness)
         if self.difference is None or other.difference is None:
             return worst
@@ -71,9 +71,9 @@ class OutputReport:
 
 
 def compared(name: str, old: Any, new: Any, exact: Any = None) -> OutputReport | None:
-    """What became of the original's `old`; `exact` is the same in float64, where there is such a thing.
+    """Report on `new` against the original's `old`; `exact` is the float64 value, where there is one.
 
-    None where both are objects that cannot be compared.
+    Return None where both are objects that cannot be compared.
     """
     if not isinstance(old, Tensor) or not isinstance(new, Tensor):
         if _same(old, new):
@@ -99,7 +99,7 @@ def compared(name: str, old: Any, new: Any, exact: Any = None) -> OutputReport |
 
 
 def _judged(report: OutputReport) -> OutputReport:
-    """The report with its answer, in words and as `fits`."""
+    """Return the report with its answer, in words and as `fits`."""
     found = report.difference
     if found is None:
         return report

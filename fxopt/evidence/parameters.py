@@ -23,7 +23,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """What one module holds itself, without the modules in it; `what` says how it changed."""
+    """The tensors of one module, less those of its children; `what` describes the change."""
 
     path: str
     kind: str
@@ -57,7 +57,7 @@ class ParameterTable:
 
     @property
     def summary(self) -> str:
-        """The totals in a sentence."""
+        """Give the totals in a sentence."""
         before, after = self.before.parameters, self.after.parameters
         change = f"{after - before:+,}" if after != before else "as many as before"
         ties = f"; counted once: {'; '.join(self.ties)}" if self.ties else ""
@@ -83,7 +83,7 @@ class _Holder:
     held: dict[str, _Held]
 
     def count(self, parameters: bool) -> tuple[int, int]:
-        """Elements and bytes of what is counted here."""
+        """Return the elements and bytes that count here."""
         counted = [
             held.tensor for held in self.held.values() if held.is_parameter == parameters and held.tied_to is None
         ]
@@ -91,7 +91,7 @@ class _Holder:
 
 
 def parameter_table(before: nn.Module, after: nn.Module) -> ParameterTable:
-    """Compare what the modules of two models hold.
+    """Compare the parameters and buffers of the modules of two models.
 
     The totals are ``sum(p.numel() for p in model.parameters())`` and the same of ``buffers()``.
     """

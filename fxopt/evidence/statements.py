@@ -1,4 +1,4 @@
-"""The lines of generated code that a rewrite is about."""
+"""The lines of generated code of a rewrite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ASSIGNED = re.compile(r"\s+(\w+)(?: : [^=]+)? = ")
 
 
 def statements_of(gm: GraphModule) -> Mapping[str, str]:
-    """The statement that computes each node, by the node's name, in the order of the graph.
+    """Return the statement that computes each node, by the node's name, in the order of the graph.
 
     >>> import torch
     >>> gm = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.ReLU()))
@@ -29,5 +29,5 @@ def statements_of(gm: GraphModule) -> Mapping[str, str]:
 
 
 def lines_of(gm: GraphModule, names: Collection[str]) -> str:
-    """The statements of the nodes in `names`, in the order of the graph; what is not in the graph has none."""
+    """Return the statements of the nodes in `names` that are in the graph, in its order."""
     return "\n".join(statement for name, statement in statements_of(gm).items() if name in names)

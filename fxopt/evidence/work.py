@@ -1,9 +1,10 @@
-"""How much work each node is, in floating-point operations and bytes, found by running the graph without any data.
+"""Work of each node in floating-point operations and bytes, counted by a run of the graph without data.
 
 Tensors have shapes alone here (torch's fake tensors), so no real work is done and no memory taken. Products count by
-torch's own formulas (`torch.utils.flop_counter`: a multiplication and an addition are two), what goes number by number
-counts one for each, and moving numbers around counts none. What has no formula, as a normalization, counts as one for
-each number too, and is named. Bytes are what every operation reads and writes; views move none.
+torch's own formulas (`torch.utils.flop_counter`: a multiplication and an addition are two), a pointwise
+operation counts one for each number, and a move of numbers counts none. An operation without a formula, such as a
+normalization, counts one for each number too, and is named. Bytes are the reads and writes of every operation; views
+move none.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _MOVES = {
 }  # fmt: skip
 _NOTHING = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
 NAMED = 6
-"""So many of the operations without a formula are named."""
+"""The count of operations without a formula that are named."""
 
 
 def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Costs, Costs]:
-    """FLOPs and bytes of each node, for inputs of the shapes that `args` and `kwargs` have. No number is read."""
+    """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`. No number is read."""
     with left_as_it_was(gm), FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
         fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
         with _Counter() as counter:
@@ -58,7 +59,7 @@ def _costs(unit: Unit, found: Mapping[str, int], note: str) -> Costs:
 
 
 class _Counter(TorchDispatchMode):
-    """Counts the work of what is run under it."""
+    """Count the work of the operations that run under it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +88,7 @@ class _Counter(TorchDispatchMode):
 
 
 class _Worker(Interpreter):
-    """Runs each node, and keeps what the counter counted meanwhile."""
+    """Run each node, and keep its share of the count."""
 
     def __init__(self, gm: GraphModule, counter: _Counter) -> None:
         super().__init__(gm)
@@ -108,11 +109,11 @@ class _Worker(Interpreter):
 
 
 class _Unknown:
-    """Stands for a value of which nothing is known: what is done with it fails."""
+    """Stand in for an unknown value: every use of it fails."""
 
 
 def _as_recorded(known: Any) -> Any:
-    """What a node returned when it was captured, where all its sizes are numbers."""
+    """Return the captured result of a node, where all its sizes are numbers."""
 
     def empty(info: Any) -> Any:
         if isinstance(info, TensorInfo) and all(isinstance(size, int) for size in info.shape):
@@ -132,7 +133,7 @@ def _bytes_of(func: Any, given: Any, result: Any) -> int:
 
 
 def _is_free(func: Any) -> bool:
-    """Whether a call only says where numbers lie, or asks about them."""
+    """Check that a call is a view or a query of metadata, which moves no numbers."""
     return not isinstance(func, OpOverload) or func.is_view or func.namespace == "prim" or _name(func) in _NOTHING
 
 
@@ -149,5 +150,5 @@ def _is_real(tensor: Tensor) -> bool:
 
 
 def _size(tensor: Tensor) -> int:
-    """The bytes of a tensor; of one that repeats itself, those that are there."""
+    """Return the bytes of a tensor; of an expanded one, those of its storage."""
     return min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())

@@ -1,4 +1,4 @@
-"""Two states of a graph in one picture: what is in both has one box, and what is in one alone keeps its slot."""
+"""Two states of a graph in one picture: shared nodes have one box, and each other node keeps its slot."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether the two look alike."""
+        """True where the two look alike."""
         return not self.retold and not any(self.boxes) and not any(self.edges.values())
 
     @property
@@ -68,7 +68,7 @@ class Comparison:
 
     @property
     def captions(self) -> tuple[str, str, str]:
-        """What is shown of `before`, of `after`, and of both together."""
+        """The boxes shown of `before`, of `after`, and of both together."""
         parts = [f"{len(boxes):,} {word}" for boxes, word in ((self.removed, "gone"), (self.created, "new")) if boxes]
         both = ", ".join([self.after.caption, *parts])
         return self.before.caption, self.after.caption, both

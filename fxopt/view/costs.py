@@ -1,4 +1,4 @@
-"""What boxes cost, for bars in a picture, and which of them a way through the graph leads through."""
+"""Costs of boxes, for bars in a picture, and the boxes along a path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout engine: which program, what it is asked, how its answer reads.
+"""The layout engine: the program, its input, and the reading of its answer.
 
 Graphviz runs in a child process with a time limit. No text of the user's enters the DOT: nodes are
 integers of a given size, and the labels are drawn in the browser.
@@ -31,7 +31,7 @@ LARGE = 1500
 
 
 POLL_SECONDS = 0.1
-"""How often it is asked whether a layout is still wanted."""
+"""Seconds between two checks that a layout is still wanted."""
 
 
 class EngineError(FxoptError, RuntimeError):
@@ -44,7 +44,7 @@ class LayoutStoppedError(FxoptError, RuntimeError):
 
 @dataclass(frozen=True)
 class Placement:
-    """What an engine answers."""
+    """The answer of an engine."""
 
     boxes: tuple[Box, ...]
     clusters: Mapping[str, Box]

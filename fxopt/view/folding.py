@@ -16,7 +16,7 @@ ENOUGH, MANY = 12, 60
 
 
 def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
-    """Everything of a small graph; of a large one, what gives about 12 to 60 boxes: its blocks.
+    """Open all modules of a small graph; of a large one, those that give about 12 to 60 boxes: its blocks.
 
     Siblings of one class (the layers of an encoder) are opened together or not at all, the largest first.
     """
@@ -45,7 +45,7 @@ def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
 
 
 class _Tree:
-    """The modules of a graph with what lies directly in each: nodes by name, modules as ``@path``."""
+    """Return the modules of a graph with their direct contents: nodes by name, modules as ``@path``."""
 
     def __init__(self, nodes: list[NodeView]) -> None:
         self.children: dict[str, dict[str, None]] = defaultdict(dict)

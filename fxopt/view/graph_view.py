@@ -1,4 +1,4 @@
-"""A graph module as frozen plain data: what every picture, table and export of it starts from."""
+"""A graph module as frozen plain data: the source of every picture, table and export."""
 
 from __future__ import annotations
 

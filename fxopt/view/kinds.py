@@ -1,4 +1,4 @@
-"""What family an operation belongs to. The picture colors boxes by it, and nothing else depends on it."""
+"""The family of an operation. It decides the color of a box, and nothing else."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Layout:
         return blake2b(as_json(self._picture).encode(), digest_size=12).hexdigest()
 
     def payload(self) -> dict[str, Any]:
-        """What the browser needs to draw, short of marks: lists in the order of the boxes."""
+        """Return the data that the browser draws, less the marks: lists in the order of the boxes."""
         return {"id": self.id, **self._picture}
 
     @cached_property
@@ -99,7 +99,7 @@ class Layout:
         }
 
     def _sides(self, both: Comparison) -> dict[str, Any]:
-        """What is in which of two graphs, sparsely: the numbers of boxes and edges, and texts that differ."""
+        """Return the membership of boxes and edges in two graphs, sparsely, and the texts that differ."""
 
         def only(sides: Sequence[Side]) -> list[list[int]]:
             return [[i for i, of in enumerate(sides) if of is side] for side in (Side.BEFORE, Side.AFTER)]
@@ -132,7 +132,7 @@ def layout(graph: VisibleGraph, *, timeout: float = 20.0, wanted: Callable[[], b
 
 
 def sizes_of(graph: VisibleGraph) -> list[tuple[int, int]]:
-    """What each box of `graph` asks for, in pixels."""
+    """Return the size that each box of `graph` needs, in pixels."""
     return [box_size(item.title, item.subtitle, bool(item.path)) for item in graph.items]
 
 
@@ -172,7 +172,7 @@ def placed(
     timeout: float,
     wanted: Callable[[], bool],
 ) -> tuple[Placement, str, str]:
-    """Where the best engine places everything, its name, and what is to be said of that."""
+    """Return the positions by the best engine, its name, and a note for the visitor."""
     deadline = time.monotonic() + timeout
     notes = []
     found = list(engines())

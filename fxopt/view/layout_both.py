@@ -1,4 +1,4 @@
-"""One layout for two graphs, in which what both have stands in one place."""
+"""One layout for two graphs, in which shared nodes stand in one place."""
 
 from __future__ import annotations
 

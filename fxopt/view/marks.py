@@ -1,4 +1,4 @@
-"""What to highlight in a picture, as indices of its boxes. Marks never need a new layout."""
+"""Highlights of a picture, by the indices of its boxes. Marks never need a new layout."""
 
 from __future__ import annotations
 

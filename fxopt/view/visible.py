@@ -53,7 +53,7 @@ class VisibleGraph:
 
     @cached_property
     def caption(self) -> str:
-        """What is shown and what is not: no picture leaves anything out without saying so."""
+        """The caption with the counts of shown and hidden nodes: no picture leaves anything out in silence."""
         groups = [item for item in self.items if item.path]
         folded = sum(len(item.members) for item in groups)
         parts = [f"showing {len(self.items) - len(groups):,} of {self.total:,} nodes"]
@@ -223,7 +223,7 @@ def _item(view: GraphView, boxes: _Boxes, index: int) -> Item:
 
 
 def node_item(node: NodeView, stack: tuple[tuple[str, str], ...]) -> Item:
-    """The box of one node: what it is called above, what it is and returns below."""
+    """Return the box of one node: its name above, its kind and result below."""
     if node.op == "placeholder":
         title, what = node.name, "input"
     elif node.op == "output":
@@ -245,7 +245,7 @@ def _call_title(node: NodeView) -> str:
 
 
 def module_title(path: str, kind: str) -> str:
-    """What the box or the frame of a module is called.
+    """Return the title of the box or frame of a module.
 
     >>> module_title("encoder.layer.0", "BertLayer"), module_title("[index arithmetic 1]", PART)
     ('layer.0 · BertLayer', 'index arithmetic')
