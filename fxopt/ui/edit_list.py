@@ -1,4 +1,4 @@
-"""An edit made by hand, as a row among the passes: its switch, what it does, and a button that takes it away."""
+"""An edit made by hand, as a row among the passes: its switch, its effect, and a button that removes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def edit_row(session: Session, style: PassStyle, state: PassState) -> None:
 
 
 def _told(edit: Edit, state: PassState) -> str:
-    """What the title does not say: what there was before, what becomes of shapes; or why it does not hold."""
+    """Return the details beyond the title: the state before, the change of shapes, or the reason why it fails."""
     if state.error:
         return escaped(state.error)
     for site in state.sites:

@@ -1,8 +1,8 @@
-"""What an act of the visitor leads back to: the browser paints it at once where it has painted it before.
+"""Optimistic updates: the browser paints the result of an act at once where it has painted that picture before.
 
-This is an optimistic update, with the answer of Python painted over it a moment later. What a picture of the graph
-depends on is what is on and what is looked at. An act is known to lead from one to the other where it was seen to do
-so, or to be taken back by the same switch without a question. The browser keeps still where an act may be unanswered.
+The answer of Python is painted over it a moment later. A picture of the graph depends on the choices and on the pass in
+focus. The result of an act is known where the same act led there before, or where the same switch takes a change
+back without a question. The browser keeps still while an act may be unanswered.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from fxopt.workbench import Choice, Sites, Workbench
 
 Choices: TypeAlias = tuple[Choice, ...]
 End: TypeAlias = tuple[Choices, str]
-"""Where an act leads: to what is on then, and the pass that is looked at."""
+"""The state that an act leads to: the choices, and the pass in focus."""
 
 ACTS, PICTURES = 256, 24
-"""So many are remembered of a visitor."""
+"""The most that are remembered of a visitor."""
 
 
 class Foreseen:
-    """Of one visitor: where acts led, and which pictures were painted."""
+    """The acts of one visitor with their results, and the pictures that were painted."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[Choices, str], End] = {}
         self._painted: dict[Hashable, str] = {}
 
     def switched(self, widget: str, name: str, sites: Sites, *, on: bool, start: Choices, bench: Workbench) -> None:
-        """The switch `widget`, of a pass or some sites of it, was moved without a question; `start` was before."""
+        """Record that the switch `widget`, of a pass or its sites, was moved without a question from `start`."""
         end, act = bench.choices, as_class(widget)
         if end == start:
             return
@@ -43,11 +43,11 @@ class Foreseen:
         keep_recent(self._ends, (start, act), end, ACTS)
 
     def ends(self, bench: Workbench, looked_at: str, entered: str) -> dict[str, End]:
-        """Where acts lead from here, as far as that is known, by the class of their widget; the key Enter by its name.
+        """Return the known results of acts from here, by the class of their widget; the key Enter by its name.
 
         Args:
-            bench: the workbench as it is.
-            looked_at: the pass that is looked at.
+            bench: the present workbench.
+            looked_at: the pass in focus.
             entered: the widget of the switch that Enter stands for; empty for none.
         """
         ends = {act: end for (start, act), end in self._ends.items() if start == bench.choices}
@@ -57,9 +57,9 @@ class Foreseen:
         return ends | {act: (choices, looked_at) for act, choices in known.items() if choices is not None}
 
     def painted(self, look: Hashable, picture: str) -> None:
-        """Remember that `picture`, by its digest, was painted for `look`, all that decides how it looks."""
+        """Remember that `picture`, by its digest, was painted for `look`, the state that decides it."""
         keep_recent(self._painted, look, picture, PICTURES)
 
     def pictures(self, looks: Mapping[str, Hashable]) -> dict[str, str]:
-        """The pictures that were painted for `looks`, where one was; by the same keys."""
+        """Return the pictures that were painted for `looks`, by the same keys."""
         return {act: self._painted[look] for act, look in looks.items() if look in self._painted}

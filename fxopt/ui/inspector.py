@@ -1,4 +1,4 @@
-"""The inspector: what the selected node or module is, what happened to it, and what each pass says of it."""
+"""The inspector of the selected node or module: its facts, its story, and the verdict of each pass."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fxopt.ui.session import Session, Shown
 from fxopt.ui.verdict_list import said, verdict_list
 
 MANY = 8
-"""How many inputs or users are offered as buttons."""
+"""The most inputs or users that are offered as buttons."""
 
 
 def inspector_panel(session: Session) -> None:
-    """Draw what is selected; how to select something, where nothing is."""
+    """Draw the selected node or module; without a selection, the ways to make one."""
     panel(session, "inspector panel", _inspector, _shown_by_inspector)
 
 
@@ -97,7 +97,7 @@ def _node(session: Session, name: str) -> None:
 
 
 def _find(session: Session, name: str) -> tuple[Shown, Node | None]:
-    """The node in the graph that is shown, else in the other one."""
+    """Return the node in the graph that is shown, else in the other one."""
     other: Shown = "Original" if session.shown == "Now" else "Now"
     for shown in (session.shown, other):
         graph = session.graph_of(shown)
@@ -122,7 +122,7 @@ def _facts(node: Node) -> None:
 
 
 def _probe(session: Session, node: Node) -> None:
-    """What a probe saw the last time that the graph ran, and a button to let it run."""
+    """Draw the last observation of a probe, and a button that runs the graph."""
     probe = module_of(node)
     if isinstance(probe, Probe):
         told = str(probe.seen) if probe.seen is not None else "nothing yet"
@@ -131,7 +131,7 @@ def _probe(session: Session, node: Node) -> None:
 
 
 def _arguments(node: Node) -> str:
-    """Arguments as the generated code has them, shortened."""
+    """Return the arguments as in the generated code, shortened."""
     parts = [repr(value) for value in node.args] + [f"{key}={value!r}" for key, value in node.kwargs.items()]
     text = ", ".join(parts)
     return text if len(text) <= 120 else f"{text[:117]}…"

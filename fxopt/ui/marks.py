@@ -1,4 +1,4 @@
-"""What is marked in the graph: the sites of the pass that is looked at, and what the passes that are on did."""
+"""Marks in the graph: the sites of the pass in focus, and the changes by the passes that are on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fxopt.workbench import PassState, SiteState
 
 
 def marks_of(states: Sequence[PassState], looked_at: str = "", original: bool = False) -> Mapping[str, Sequence[Mark]]:
-    """The marks by node name. In the original graph, those on what was removed; in the current, on what was created."""
+    """Return the marks by node name: of removed nodes in the original graph, of created ones in the current graph."""
     found: dict[str, dict[Mark, None]] = defaultdict(dict)
     for index, state in enumerate(states):
         if state.failed_at:

@@ -1,4 +1,4 @@
-"""The graph as a table: every node, with the same selection as the picture; what a screen reader can go through."""
+"""The graph as a table: every node, with the selection of the picture, for screen readers too."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ("name", "op", "target", "module", "shape", "dtype")
 
 @dataclass
 class Table:
-    """The table as it was last drawn: its key, the nodes in it, and the rows that are chosen as far as was obeyed."""
+    """The table as it was last drawn: its key, its nodes, and the chosen rows that were applied."""
 
     key: str
     names: Sequence[str]
@@ -29,7 +29,7 @@ class Table:
 
 
 def _obey(session: Session) -> None:
-    """Select the node whose row the visitor has chosen since the last time."""
+    """Select the node whose row the visitor has chosen since the last run."""
     table: Table | None = st.session_state.get("nodes table")
     if table is None:
         return
@@ -66,7 +66,7 @@ def _texts(node: NodeView) -> tuple[str, ...]:
 
 
 def _tester(asked: str) -> tuple[Callable[[str], bool], str]:
-    """Whether a text fits what was asked, which is a regular expression where it is one; and what is wrong with it."""
+    """Return a predicate for a query, which is a regular expression where it parses as one; and its error."""
     plain = asked.lower()
     try:
         pattern = re.compile(asked, re.IGNORECASE)
@@ -96,7 +96,7 @@ def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
 
 
 def _frame(session: Session, nodes: list[NodeView]) -> pd.DataFrame:
-    """What is told of each node; its cost, and whether it lies on the critical path, where the visitor asked for it."""
+    """Return the columns of the table; with cost and critical path where the visitor asked for them."""
     frame = pd.DataFrame([[getattr(node, column) for column in COLUMNS] for node in nodes], columns=list(COLUMNS))
     costs, path = costs_of(session, session.shown), path_of(session, session.shown)
     if costs is not None:

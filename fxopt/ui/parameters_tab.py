@@ -1,4 +1,4 @@
-"""Parameters before and after: the totals, and what each module holds."""
+"""Parameters before and after: the totals, and the tensors of each module."""
 
 from __future__ import annotations
 

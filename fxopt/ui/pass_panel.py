@@ -1,4 +1,4 @@
-"""The passes: what each would do here, why not elsewhere, its switch, and its place in the order."""
+"""The list of passes: sites, reasons for misses, switch, and place in the order of each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fxopt.workbench import PassState, SiteState
 
 
 def shown_by_passes(session: Session) -> Hashable:
-    """All that decides what the list of passes shows."""
+    """The state that decides the picture of the list of passes."""
     bench, state = session.workbench, session.looked_at_state
     places = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
     return (
@@ -29,7 +29,7 @@ def shown_by_passes(session: Session) -> Hashable:
 
 
 def pass_panel(session: Session) -> None:
-    """Draw a row for each pass; the one that is looked at is open and shows its sites."""
+    """Draw a row for each pass; the one in focus is open and shows its sites."""
     _history(session)
     _filter(session)
     preview_line(session)
@@ -139,7 +139,7 @@ def _switch(session: Session, state: PassState) -> None:
 
 
 def _facts(state: PassState) -> str:
-    """The row's second line: sites on and matched, near misses, exactness, time."""
+    """Return the row's second line: sites on and matched, near misses, exactness, time."""
     if not state.sites and not state.misses:
         return "no site in this model"
     parts = [f"{state.sites_on} of {counted(len(state.sites), 'site')} on" if state.sites else "no site"]
@@ -158,7 +158,7 @@ def _least_exact(sites: tuple[SiteState, ...]) -> Exactness:
 
 
 def _failure(session: Session, state: PassState) -> None:
-    """Why the pass, though on, did nothing; the node, and a report to copy."""
+    """Draw the failure of a pass that is on: the reason, the node, and a report to copy."""
     st.error(escaped(state.error), icon=":material/error:")
     if state.failed_at:
         st.button(
@@ -174,7 +174,7 @@ def _failure(session: Session, state: PassState) -> None:
 
 
 def _order(session: Session, state: PassState) -> None:
-    """Where the pass stands in the order, and buttons to move it."""
+    """Draw the place of the pass in the order, and buttons to move it."""
     names = [other.name for other in session.workbench.states]
     at = names.index(state.name)
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
@@ -196,7 +196,7 @@ def _order(session: Session, state: PassState) -> None:
 
 
 def _ordinal(number: int) -> str:
-    """A place in words.
+    """Return a place in words.
 
     >>> [_ordinal(number) for number in (1, 2, 3, 4, 11, 22)]
     ['1st', '2nd', '3rd', '4th', '11th', '22nd']

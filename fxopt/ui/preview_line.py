@@ -1,4 +1,4 @@
-"""What a pass or a site would do, told and shown in the graph while the visitor points at it. Nothing is applied."""
+"""The preview of a pass or site, in words and in the graph, while the visitor points at it. Nothing is applied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxopt.workbench.preview import Preview, preview
 
 KEY = "hover"
 _ROW = re.compile(r"(pass|sites?) ([A-Z]\d*) ?(.*)")
-"""A row as hover.js names it: what it is, the letter of its pass, and its place as it stands in a class."""
+"""A row as hover.js names it: its kind, the letter of its pass, and its place, as in a class name."""
 _hover = st.components.v2.component(
     "fxopt_hover", js=(Path(__file__).parent / "component" / "hover.js").read_text(encoding="utf-8")
 )
@@ -51,7 +51,7 @@ def _marks_of(preview: Preview) -> list[tuple[str, MarkKind]]:
 
 
 def preview_line(session: Session) -> None:
-    """Draw the line, and listen for what is pointed at."""
+    """Draw the line, and listen for the row under the pointer."""
     panel(session, "preview panel", _draw, lambda session: (session.pointed_at, session.workbench.choices))
 
 
@@ -81,7 +81,7 @@ def _remember_where(session: Session) -> None:
 
 
 def _pointed(session: Session) -> Pointed | None:
-    """What is pointed at; nothing once the graph has changed, until the visitor points anew."""
+    """Return the row under the pointer; None after a change of the graph, until the visitor points anew."""
     row, choices = session.pointed_at
     found = _ROW.fullmatch(row)
     if found is None or choices != session.workbench.choices:

@@ -1,4 +1,4 @@
-"""Why a model could not be opened: the line of it that is in the way, what to try, and the graph up to there."""
+"""The report on a model that could not be opened: its failing line, remedies, and the graph up to there."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HEIGHT = 340
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What was tried, and the error that came of it."""
+    """A failed request and its error."""
 
     title: str
     error: Exception
     picture: Layout | None = None
-    """Of the graph up to the line that failed."""
+    """The picture of the graph up to the failing line."""
 
     @classmethod
     def of(cls, title: str, error: Exception) -> Problem:
@@ -45,7 +45,7 @@ def _picture(partial: GraphModule) -> Layout:
 
 
 def show_problem(problem: Problem, still_open: str) -> None:
-    """Draw it, and name the model that is open still, if one is."""
+    """Draw it, and name the model that is still open, if any."""
     still = f"\n\nStill open: **{escaped(still_open)}**, as it was." if still_open else ""
     heading = "" if problem.title in problem.told else f"**{escaped(problem.title)}**: "
     with st.container(horizontal=True, key="problem"):

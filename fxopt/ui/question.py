@@ -1,4 +1,4 @@
-"""What else would go off, named before it does: the visitor says whether it shall."""
+"""The question before a switch that would turn other sites off too: it names them, and the visitor decides."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from fxopt.ui.markdown import code, escaped
 from fxopt.ui.session import Session
 
 NAMED = 2
-"""So many of the sites of each pass that would go off too are named."""
+"""The most sites of each pass that the question names."""
 
 
 def ask_about(session: Session, name: str) -> None:
-    """Draw the question, where there is one about the pass or edit of this name."""
+    """Draw the question about the pass or edit of this name, if there is one."""
     question = session.question
     if question is None or question.pass_name != name:
         return
@@ -31,6 +31,6 @@ def ask_about(session: Session, name: str) -> None:
 
 
 def _some(sites: list[str]) -> str:
-    """Some of the sites by name, and how many more there are."""
+    """Return some of the sites by name, and the count of the rest."""
     more = f" and {len(sites) - NAMED} more" if len(sites) > NAMED else ""
     return ", ".join(map(code, sites[:NAMED])) + more

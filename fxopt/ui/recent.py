@@ -1,4 +1,4 @@
-"""What was used last, up to a number of things."""
+"""A bounded map of the most recently used values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 def keep_recent(kept: dict[K, V], key: K, value: V, most: int) -> None:
-    """Put `value` into `kept` as what was used last, and let go of what was used least lately, beyond `most`.
+    """Put `value` into `kept` as the most recently used, and drop the least recently used beyond `most`.
 
     >>> kept = {"a": 1, "b": 2}
     >>> keep_recent(kept, "a", 3, most=2)

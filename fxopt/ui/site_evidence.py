@@ -1,4 +1,4 @@
-"""What one site is worth, on demand: what it does to the numbers, and to the latency of the whole model."""
+"""Evidence of one site, on demand: its effect on the numbers and on the latency of the whole model."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fxopt.ui.waiting import result_soon
 from fxopt.workbench.site_trial import SiteTrial, site_trial
 
 KEPT = 16
-"""So many of the sites that were measured last keep what was found."""
+"""The most sites whose last results are kept."""
 
 MANY = 4
-"""So many outputs of a site are listed, those that lie furthest apart first."""
+"""The most outputs of a site that are listed, the furthest apart first."""
 
 
 @dataclass(eq=False)
 class SiteEvidence:
-    """What was asked for of one site, at the choices of passes there were."""
+    """A request for evidence of one site, at the choices of passes of that time."""
 
     trial: SiteTrial
     error: Job[SiteReport] | None = None
@@ -34,7 +34,7 @@ class SiteEvidence:
 
 
 def site_evidence(session: Session, pass_name: str, site: str) -> None:
-    """Draw what is known of the site, and what can be asked for."""
+    """Draw the known evidence of the site, and buttons for the rest."""
     shown = st.expander("Error and latency", key=f"evidence of {pass_name} at {site}", on_change="rerun")
     if not shown.open:
         return
@@ -72,7 +72,7 @@ def _all(session: Session) -> dict[Hashable, SiteEvidence]:
 
 
 def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
-    """Begin to find out, on copies: the visitor may go on switching passes."""
+    """Start the job on copies, so that the visitor may go on switching passes."""
     found = _all(session)
     with session.at_work:
         if key not in found:
@@ -113,7 +113,7 @@ def _told(report: OutputReport) -> str:
 
 
 def _apart(report: OutputReport) -> str:
-    """How far apart the two are, in figures."""
+    """Return the distance of the two, in figures."""
     found = report.difference
     if found is None or found.unlike:
         return escaped(report.verdict)
@@ -127,7 +127,7 @@ def _apart(report: OutputReport) -> str:
 
 
 def _figure(value: float) -> str:
-    """A small number that no line break tears apart.
+    """Return a small number that no line break tears apart.
 
     >>> _figure(9.5e-7)
     '9.5·10⁻⁷'

@@ -1,4 +1,4 @@
-"""What a pass found: its sites, each with a switch, copies of one block together; and its near misses."""
+"""The sites of a pass, each with a switch, copies of one block together; and its near misses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fxopt.workbench import MissState, PassState, SiteState
 from fxopt.workbench.copies import Family, families_of
 
 FEW = 6
-"""How many sites are listed before "more" is asked for."""
+"""The count of sites that are listed before "more" is asked for."""
 
 EXACTNESS_WORDS = {
     Exactness.BITWISE: ("same bits", "green"),
@@ -23,7 +23,7 @@ EXACTNESS_WORDS = {
 
 
 def site_list(session: Session, state: PassState) -> None:
-    """Draw what the pass does, its sites and its near misses, the nearest first."""
+    """Draw the summary of the pass, its sites and its near misses, the nearest first."""
     docs = st.expander("What it does, and why it is right", key=f"docs of {state.name}", on_change="rerun")
     if docs.open:  # drawn only then: highlighting its code takes a script that the first view would wait for
         docs.markdown(from_docstring(type(state.pass_).__doc__))
@@ -83,7 +83,7 @@ def _site(session: Session, state: PassState, site: SiteState) -> None:
 
 
 def _switch(session: Session, state: PassState, site: SiteState, current: bool = False, told: str = "") -> None:
-    """One site with its switch, in a frame where it is the current one."""
+    """Draw one site with its switch, in a frame where it is the current one."""
     switch = session.switch_for(widget_of(state.name, site.site), state.name, site.site, site.on)
     manner = "current " if current else ""
     with st.container(gap=None, key=f"{manner}site {session.styles[state.name].letter} at {site.site}"):
@@ -112,7 +112,7 @@ def _miss(session: Session, state: PassState, miss: MissState) -> None:
 
 
 def told_of_miss(miss: MissState) -> str:
-    """A near miss as Markdown: the reason, what is there against what is needed, and the remedy."""
+    """Return a near miss as Markdown: the reason, actual against needed, and the remedy."""
     lines = [escaped(miss.reason)]
     if miss.actual or miss.needed:
         pairs = (("is", miss.actual), ("needs", miss.needed))

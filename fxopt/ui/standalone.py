@@ -50,7 +50,7 @@ fxopt.show({ data, parentElement, setStateValue: nothing });
 def standalone_html(
     picture: Layout, marks: ResolvedMarks | None = None, *, title: str = "Graph", dim: bool = False
 ) -> str:
-    """A page that shows `picture` as the app does: pan, zoom, select, search. What is folded stays folded."""
+    """Return a page that shows `picture` as the app does: pan, zoom, select, search. Folded modules stay folded."""
     data = {
         "key": "graph",
         "layout": base64.b64encode(pack(picture)).decode(),

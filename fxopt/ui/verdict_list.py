@@ -1,4 +1,4 @@
-"""What the passes say of the selected node, and why the others say nothing; each site with its code."""
+"""The verdicts of all passes on the selected node: sites with their code, near misses, or the reason for silence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxopt.workbench.verdicts import Verdict, verdicts_of
 
 
 def verdict_list(session: Session, name: str) -> None:
-    """Draw them, those that have something to say first. A search finds what one pass says."""
+    """Draw the verdicts, sites and near misses first. A search finds the verdict of one pass."""
     key = (session.workbench.choices, name)
     verdicts = session.remember("verdicts", key, lambda: verdicts_of(session.workbench, name))
     st.markdown("**What the passes say**")
@@ -63,7 +63,7 @@ def _verdict(session: Session, name: str, verdict: Verdict) -> None:
 
 
 def _code(session: Session, pass_name: str, site: SiteState) -> None:
-    """The site's lines of generated code, computed only where they are asked for."""
+    """Draw the site's lines of generated code, computed only where they are asked for."""
     lines = st.expander("Code before and after", key=f"code of {pass_name} at {site.site}", on_change="rerun")
     if not lines.open:
         return
@@ -80,7 +80,7 @@ def _code(session: Session, pass_name: str, site: SiteState) -> None:
 
 
 def said(style: PassStyle, text: str) -> None:
-    """A line of a pass, with its letter."""
+    """Draw a line of a pass, with its letter."""
     with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
         st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
         st.markdown(f"{escaped(style.name)} {text}")

@@ -1,4 +1,4 @@
-"""What is below the picker of models: the passes, the graph, the inspector and the evidence, where each stands."""
+"""The page below the model picker: passes, graph, inspector and evidence, and their places."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fxopt.ui.session import Session
 
 
 def workplace(session: Session) -> None:
-    """Draw it. What is switched in the list of passes changes all of it, and nothing above."""
+    """Draw the work place. A switch in the list of passes changes all of it, and nothing above."""
     panel(session, ALL, _panels, shown_by_passes)
 
 

@@ -1,4 +1,4 @@
-"""The choices that switching a pass, or some of its sites, leads to."""
+"""The choices after a switch of a pass, or of some of its sites."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sites: TypeAlias = str | Collection[str] | None
 
 
 def including(choices: Choices, states: Sequence[PassState], i: int, site: Sites) -> Choices:
-    """The choices with pass number `i`, or some sites of it, on.
+    """Return the choices with pass number `i`, or some of its sites, on.
 
     Raises:
         FxoptError: the pass has no such site.
@@ -32,7 +32,7 @@ def including(choices: Choices, states: Sequence[PassState], i: int, site: Sites
 
 
 def without(choices: Choices, states: Sequence[PassState], i: int, site: Sites) -> Choices:
-    """The choices with pass number `i`, or some sites of it, off.
+    """Return the choices with pass number `i`, or some of its sites, off.
 
     Raises:
         FxoptError: the pass has no such site.

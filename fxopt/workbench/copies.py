@@ -13,10 +13,10 @@ from fxopt.workbench.states import SiteState
 
 @dataclass(frozen=True)
 class Family:
-    """Sites that differ in nothing but the block they lie in."""
+    """Sites that differ only in their block."""
 
     place: str
-    """Where they lie, with ``*`` for the number of the block: ``encoder.layer.*.attention``; or the one site's name."""
+    """Their path, with ``*`` for the number of the block: ``encoder.layer.*.attention``; or the one site's name."""
     sites: tuple[SiteState, ...]
 
     @property
@@ -50,7 +50,7 @@ def families_of(view: GraphView, sites: Sequence[SiteState]) -> tuple[Family, ..
 
 
 def _place(view: GraphView, node: NodeView) -> str:
-    """The module around a node, with a star for what tells a block from its copies."""
+    """Return the module path of a node, with a star for the part that tells a block from its copies."""
     place, parent = "", ""
     for path, _ in node.modules:
         own = path.removeprefix(parent).lstrip(".#")
@@ -62,7 +62,7 @@ def _place(view: GraphView, node: NodeView) -> str:
 
 
 def _called(node: NodeView) -> str:
-    """What a node calls, relative to the module that makes the call."""
+    """Return the target of a node, relative to the module that makes the call."""
     return node.target.removeprefix(f"{node.module}.") if node.op == "call_module" else node.target
 
 

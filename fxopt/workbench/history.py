@@ -1,11 +1,11 @@
-"""What was on, step by step, and which step is now."""
+"""The history of choices, for undo and redo."""
 
 from __future__ import annotations
 
 from fxopt.workbench.states import Choice
 
 Choices = tuple[Choice, ...]
-"""What is on: one choice for each pass, in the order in which they run."""
+"""One choice for each pass, in the order in which they run."""
 
 
 class History:
@@ -21,21 +21,21 @@ class History:
 
     @property
     def before(self) -> Choices | None:
-        """What `undo` goes back to; None where there is nothing to undo."""
+        """Return the choices that `undo` goes back to; None at the first step."""
         return self._steps[self._at - 1] if self._at > 0 else None
 
     @property
     def after(self) -> Choices | None:
-        """What `redo` goes on to; None where there is nothing to redo."""
+        """Return the choices that `redo` goes on to; None at the last step."""
         return self._steps[self._at + 1] if self._at + 1 < len(self._steps) else None
 
     @property
     def signatures(self) -> set[str]:
-        """Of every pass that some step knows."""
+        """Return the signatures of all passes in any step."""
         return {choice.signature for step in self._steps for choice in step}
 
     def go(self, choices: Choices) -> bool:
-        """Make a step to `choices`; none, and False, where they are what is now."""
+        """Make a step to `choices`; return False, without a step, where they equal the present ones."""
         if choices == self.now:
             return False
         self._steps[self._at + 1 :] = [choices]
@@ -49,6 +49,6 @@ class History:
         self._at += 1
 
     def forget(self) -> None:
-        """Take the last step away, as if it had never been made."""
+        """Drop the last step, as if it had never been made."""
         self._at -= 1
         del self._steps[self._at + 1 :]

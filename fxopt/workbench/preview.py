@@ -1,4 +1,4 @@
-"""What switching a pass or a site would do, found on a copy that shares all weights: nothing is changed."""
+"""Preview of a switch of a pass or a site, found on a copy that shares all weights: nothing is changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxopt.workbench.workbench import Workbench
 
 @dataclass(frozen=True)
 class Preview:
-    """What would disappear, appear and change, by node names, if a pass or some sites of it were switched."""
+    """The nodes that a switch of a pass, or of some of its sites, would remove, create and change, by name."""
 
     pass_name: str
     sites: frozenset[str] | None
@@ -28,9 +28,9 @@ class Preview:
     near: tuple[str, ...] = ()
     """For each node that would appear, one that is there and beside which it would stand."""
     parameters_delta: int = 0
-    """How many parameters more there would be; what is shared counts once."""
+    """The change in the count of parameters; shared ones count once."""
     ops_delta: int = 0
-    """How many calls more the graph would make."""
+    """The change in the count of calls."""
 
     @property
     def is_empty(self) -> bool:
@@ -50,7 +50,7 @@ class Preview:
 
 
 def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Preview:
-    """What switching a pass, or some sites of it, would do to the current graph: on if any of it is off, else off.
+    """Preview the switch of a pass, or of some of its sites, on the current graph: on if any of it is off, else off.
 
     Raises:
         FxoptError: the workbench has no such pass, or the pass no such site.
@@ -77,7 +77,7 @@ def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Previe
 
 
 def _changed(before: GraphModule, after: GraphModule) -> Iterator[str]:
-    """What the sites changed that are in force on one of two graph modules alone."""
+    """Return the changes by sites that are in force on only one of two graph modules."""
     entries: list[dict[str, Entry]] = [{entry.id: entry for entry in Ledger.entries_of(gm)} for gm in (before, after)]
     for mine, other in (entries, reversed(entries)):
         for site_id, entry in mine.items():

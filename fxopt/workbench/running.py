@@ -1,4 +1,4 @@
-"""One pass run over a graph as its choice says, and what there is to say of it then."""
+"""The run of one pass over a graph by its choice, and its state afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AllBut:
 
 
 def run_pass(pass_: Pass[Any], choice: Choice, index: GraphIndex) -> PassState:
-    """Scan, and rewrite where the choice says so. A pass that fails is rolled back, and its state says why."""
+    """Scan, and rewrite where the choice says so. A failed pass is rolled back, and its state holds the reason."""
     start = time.perf_counter()
     failure: Exception | None = None
     entries: tuple[Entry, ...] = ()

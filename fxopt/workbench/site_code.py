@@ -1,4 +1,4 @@
-"""The lines of generated code that one site is about, with the site off and with it on."""
+"""The lines of generated code of one site, with the site off and with it on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxopt.workbench.workbench import Workbench
 
 @dataclass(frozen=True)
 class SiteCode:
-    """Code before and after; empty where nothing stands there any longer, or did not yet."""
+    """Code before and after; empty on the side where the site has no lines."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""One site off and on, everything else as it is: what evidence of a site is found on."""
+"""Two graphs that differ in one site, off and on: the basis of evidence of a site."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SiteTrial:
     off: GraphModule
     on: GraphModule
     rewritten: frozenset[str]
-    """The nodes that differ: those that the site, and what rests on it, removes, creates or changes."""
+    """The nodes that differ: those that the site, and sites that rest on it, remove, create or change."""
     resting: tuple[tuple[str, str], ...]
-    """What is on only where the site is on too: pairs of pass name and site."""
+    """The sites that rest on it: pairs of pass name and site."""
 
 
 def site_trial(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteTrial:

@@ -1,4 +1,4 @@
-"""What a workbench says of its passes: their sites, near misses and choices, as plain data."""
+"""The state of passes on a workbench: sites, near misses and choices, as plain data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxopt.core import Entry, Exactness, FxoptError, Match, Miss, Pass
 
 @dataclass(frozen=True)
 class SiteState:
-    """A site of a pass: a match, and what was done there if it is on."""
+    """A site of a pass: a match, and its rewrite if it is on."""
 
     id: str
     """Of this site of this pass, the same in every process."""
@@ -29,15 +29,15 @@ class SiteState:
 
 @dataclass(frozen=True)
 class MissState:
-    """A near miss of a pass: the first condition that is not met there, and what could be done about it."""
+    """A near miss of a pass: its first unmet condition, and the remedy."""
 
     site: str
     reason: str
     remedy: str
     actual: str = ""
-    """What was found, in a few words."""
+    """The value found, in a few words."""
     needed: str = ""
-    """What it would have to be."""
+    """The value needed."""
     met: int = 0
     """How many conditions were met before this one."""
 
@@ -96,7 +96,7 @@ def failed(state: PassState, failure: Exception) -> PassState:
 
 
 def with_entries(sites: list[SiteState], entries: tuple[Entry, ...]) -> tuple[SiteState, ...]:
-    """The sites with what was done there. One that another made possible was not found by the scan; it comes last."""
+    """Return the sites with their rewrites. A site that another made possible was missed by the scan; it comes last."""
     done = {entry.site: entry for entry in entries}
     known = {site.site for site in sites}
     later = [

@@ -1,4 +1,4 @@
-"""What each pass says of a node, silence included: "why does nothing happen here?" has an answer for every pair."""
+"""Verdicts of each pass on a node, silence included: "why does nothing happen here?" has an answer for every pair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fxopt.workbench.states import MissState, PassState, SiteState
 from fxopt.workbench.workbench import Workbench
 
 FEW = 5
-"""So many targets of a pass are named."""
+"""The most targets of a pass that are named."""
 
 _NO_CALL = {
     "placeholder": "it is an input of the model, and passes rewrite calls",
@@ -28,18 +28,18 @@ _NO_CALL = {
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What one pass says of one node: a site or near miss that the node belongs to, or why there is none."""
+    """The verdict of one pass on one node: a site or near miss that the node belongs to, or the reason for neither."""
 
     state: PassState
     kind: Literal["applied", "matched", "miss", "silent"]
     site: SiteState | None = None
     miss: MissState | None = None
     reason: str = ""
-    """Why the pass has nothing to say here."""
+    """The reason why the pass is silent here."""
 
 
 def verdicts_of(wb: Workbench, name: str) -> tuple[Verdict, ...]:
-    """What the passes say of the node of this name, in the order in which they run; one or more for each but edits."""
+    """Return the verdicts on the node of this name, in the order of the passes; one or more for each but edits."""
     return tuple(verdict for i in range(len(wb.states)) for verdict in _of_pass(wb, i, name))
 
 
@@ -59,7 +59,7 @@ def _of_pass(wb: Workbench, i: int, name: str) -> Iterator[Verdict]:
 
 
 def _silence(wb: Workbench, i: int, name: str) -> str:
-    """Why pass number `i` has neither a site nor a near miss at a node."""
+    """Return the reason why pass number `i` has neither a site nor a near miss at a node."""
     state = wb.states[i]
     if state.error:
         return f"it failed, and was rolled back: {state.error}"
