@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule, Proxy
 
 from fxopt.capture.lines import briefly
@@ -161,7 +162,30 @@ class ObjectCheck:
             raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
 
 
-Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck
+@dataclass(frozen=True)
+class MaskCheck:
+    """A mask is all ones, or has a zero, as the example's: the model was seen to go another way at the other kind."""
+
+    path: InputPath
+    full: bool
+    reason: str
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        mask = self.path.of(inputs)
+        if not isinstance(mask, torch.Tensor) or isinstance(mask, FakeTensor) or mask.is_meta:
+            return
+        if bool((mask != 0).all()) != self.full:
+            raise InputError(
+                f"captured for inputs where {self.path} {fullness(self.full)}, here it {fullness(not self.full)}; "
+                f"{self.reason}"
+            )
+
+
+def fullness(full: bool) -> str:
+    return "is all ones" if full else "has a zero"
+
+
+Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck | MaskCheck
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

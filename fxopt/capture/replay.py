@@ -93,14 +93,20 @@ def _largest_difference(x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def resized(inputs: Inputs, free: Free, sizes: dict[str, int]) -> Inputs:
-    """`inputs` with the free sizes of these names changed, by repeating or leaving out entries."""
+    """`inputs` with the free sizes of these names changed, by repeating or leaving out entries.
+
+    Of a batch the last rows stay, since examples pad these; of a sequence the first tokens, since a row that is all
+    padding has no answer.
+    """
     tensors = {id(each): each.tensor for each in inputs.tensors}
     by_path = {each.path: each for each in inputs.tensors}
     for name, size in sizes.items():
         for place in free[name]:
             each = by_path[place.input.path]
             old = tensors[id(each)]
-            index = torch.arange(size, device=old.device) % old.shape[place.dimension]
+            length = old.shape[place.dimension]
+            first = length - size if place.dimension == 0 and size < length else 0
+            index = (first + torch.arange(size, device=old.device)) % length
             tensors[id(each)] = old.index_select(place.dimension, index)
     return inputs.with_tensors([tensors[id(each)] for each in inputs.tensors])
 
