@@ -10,6 +10,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.graph_module import _USER_PRESERVED_ATTRIBUTES_KEY
 
 from fxopt.capture.node_values import finished
+from fxopt.capture.parameter_names import keep_apart
 from fxopt.capture.tape import Tape
 
 
@@ -35,6 +36,7 @@ def _assembled(tape: Tape) -> GraphModule:
         if info is not None:
             node.meta["tensor_info"] = info
     tape.graph.lint()
+    keep_apart(tape.graph)
     root = _Root(tape)
     gm = GraphModule(root, tape.graph, class_name=type(tape.model).__name__)
     adopt(gm, tape.model)

@@ -99,6 +99,9 @@ def bind(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> In
             arguments.append(Argument(identifier(name), value, name))
         else:
             arguments.append(Argument(identifier(name), value, None))
+    if any(argument.name == "self" for argument in arguments):
+        subject = f"an input of {type(model).__name__} is called self"
+        raise InputError(f"{subject}, and generated code calls the graph module that: rename it")
     return _inputs(tuple(arguments))
 
 

@@ -18,6 +18,7 @@ from fxopt.capture.checks import install_checks
 from fxopt.capture.hygiene import ONE_AT_A_TIME
 from fxopt.capture.inputs import Inputs, bind
 from fxopt.capture.leaves import Leaves, leaf_predicate
+from fxopt.capture.parameter_names import hidden_in
 from fxopt.capture.propagate import fill_in_shapes
 from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedies_for
 from fxopt.capture.replay import Outcome, first_line, outcome_of
@@ -103,6 +104,10 @@ def _refuse_what_no_graph_can_hold(model: nn.Module) -> None:
 def _as_given(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> GraphModule:
     if isinstance(gm.meta.get("fxopt"), CaptureReport):
         return gm
+    for name in hidden_in(gm):
+        hides = f"the input {name} hides what the generated code calls {name}"
+        subject = f"{hides}, so it computes another thing than its nodes say:"
+        raise CaptureError(subject, remedies=("rename it in the model's forward, or capture the model itself",))
     shapes = fill_in_shapes(gm, inputs, dynamic)
     free = shapes.names.free() if shapes.names is not None else {}
     notes = (shapes.reason,) if shapes.reason else ()

@@ -24,6 +24,7 @@ from fxopt.capture.inputs import Inputs
 from fxopt.capture.interception import autocast_regions
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
+from fxopt.capture.parameter_names import keep_apart
 from fxopt.capture.report import RecordingError
 from fxopt.core.graph import SourceLine
 from fxopt.core.module_calls import TRACING
@@ -58,6 +59,7 @@ def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
         # torch.fx writes `self.count += 1` as an addition, which leaves the buffer as it is
         raise RecordingError(f"forward assigns to {', '.join(before.assigned)}, which torch.fx does not record")
     graph._tracer_cls = None  # a pickle makes one without arguments
+    keep_apart(graph)
     gm = GraphModule(model, graph, class_name=type(model).__name__)
     adopt(gm, model)
     return PlainTrace(gm, grad_mode.switched, before.drawn)

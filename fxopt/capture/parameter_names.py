@@ -1,0 +1,71 @@
+"""Inputs called like something that generated code uses: `torch`, `inf`, `nan`, `device`, `slice`.
+
+A placeholder called `inf` is a parameter called `inf` of the generated function, which hides the constant: torch writes
+infinity as ``inf`` (pytorch#198072). The input keeps its name, since calls give it by keyword; the generated code
+imports the hidden object again once the input has a name of its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from typing import Any
+
+from torch.fx import Graph, GraphModule, Tracer
+from torch.fx.graph import _custom_builtins
+
+_OTHER = {"NoneType": "from types import NoneType"}
+_IMPORTS = {
+    **{name: f"from builtins import {name}" for name in dir(builtins) if name.isidentifier()},
+    **{name: _OTHER.get(name, each.import_str) for name, each in _custom_builtins.items()},
+}
+"""What generated code refers to by a bare name, and the statement that brings it back."""
+
+_RENAMED = re.compile(r"(\w+) = (\w+)\n")
+"""How generated code gives an input another name."""
+
+
+def hidden_names(graph: Graph) -> list[str]:
+    """The inputs that hide what generated code may use."""
+    return [str(node.target) for node in graph.find_nodes(op="placeholder") if node.target in _IMPORTS]
+
+
+def keep_apart(graph: Graph) -> None:
+    """Let the generated code of `graph`, and of its copies and pickles, bring back what its inputs hide."""
+    if hidden_names(graph):
+        graph.on_generate_code(lambda previous: _bringing_back)
+        graph._tracer_cls = _KeepsApart
+
+
+class _KeepsApart(Tracer):
+    """Traces a graph module again that was pickled: a pickle holds code, and not the way in which it was generated."""
+
+    def trace(self, *args: Any, **kwargs: Any) -> Graph:
+        graph = super().trace(*args, **kwargs)
+        keep_apart(graph)
+        return graph
+
+
+def _bringing_back(body: list[str]) -> list[str]:
+    code, found = "".join(body), []
+    for line in body:
+        found.append(line)
+        renamed = _RENAMED.fullmatch(line)
+        if renamed and renamed[2] in _IMPORTS and _used(renamed[2], code.replace(line, "", 1)):
+            found.append(f"{_IMPORTS[renamed[2]]}\n")
+    return found
+
+
+def _used(name: str, code: str) -> bool:
+    return re.search(rf"(?<![\w.]){name}\b", code) is not None
+
+
+def hidden_in(gm: GraphModule) -> list[str]:
+    """The inputs of a graph module from elsewhere that hide what its generated code uses.
+
+    Its nodes then say one thing, and the code that runs does another.
+    """
+    if gm.graph._codegen._body_transformer is _bringing_back:
+        return []
+    body = gm.code.partition("):\n")[2]
+    return [name for name in hidden_names(gm.graph) if len(re.findall(rf"(?<![\w.]){name}\b", body)) > 1]
