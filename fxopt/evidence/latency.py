@@ -2,13 +2,22 @@
 
 On a shared machine a single timing says little: the same model, timed twice in a row, differs by half.
 So a round measures the original, the new graph, and the original once more as a control, in random
-order, and only ratios within a round are used. The figure is their median, with a bootstrap interval.
-A difference is claimed where that interval excludes 1 and lies further from 1 than the original does
-from itself. Times are CPU time of this thread, with torch held to one thread.
+order, and only ratios within a round are used. The figure is their median, with an interval between two of the
+ordered ratios. A difference is claimed where that whole interval lies beyond the whole interval of the
+original against itself. Times are CPU time of this thread, with torch held to one thread.
+
+The interval inverts the sign test (Thompson 1936; David and Nagaraja, Order Statistics, 3rd ed., section 7.1): of n
+rounds, fewer than k lie on one side of the truth with the probability that a fair coin shows fewer than k heads. No
+shape of the noise is assumed. That the coin is fair, and each round has one of its own, follows from the random order
+within a round: whichever two moments the noise slows down, each of the two models is as likely to have met either,
+also where the noise of one round goes on in the next. The percentile bootstrap of the median, by contrast, covers
+92 % instead of 95 % with 15 rounds. The probability aimed at is beyond 95 %, since a longer sample meets bursts in
+another measure than a shorter one.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import platform
@@ -29,10 +38,11 @@ from fxopt.evidence.running import copied, left_as_it_was
 
 SAMPLE_SECONDS = 0.02
 WARM_UPS = 2
-FEWEST_ROUNDS = 5
+FEWEST_ROUNDS = 6
+"""With fewer, the smallest and the largest ratio hold the truth between them less than 95 times of 100."""
 
 _BEFORE, _AFTER, _CONTROL = "before", "after", "control"
-_RESAMPLES = 2000
+_COVERED = 0.975
 _MOST_CALLS = 10_000
 _SHORTEST = 1e-9  # where the clock did not move
 
@@ -57,8 +67,9 @@ class Round:
 class LatencyReport:
     """What was measured. A `ratio` above 1 means that the new graph is faster, by that factor.
 
-    `low` and `high` bound its 95 % interval, `control_low` and `control_high` that of the original against
-    itself. All are NaN before the first full round. `stopped` says what ended it early, if anything did.
+    `low` and `high` bound its interval, which holds the truth at least 95 times of 100, `control_low` and
+    `control_high` that of the original against itself. All are NaN before the first full round. `stopped` says what
+    ended it early, if anything did.
     """
 
     rounds: tuple[Round, ...]
@@ -87,11 +98,11 @@ class LatencyReport:
 
     @property
     def shown(self) -> bool:
-        """Whether a difference is shown, and not noise alone."""
-        if len(self.rounds) < FEWEST_ROUNDS or self.low <= 1 <= self.high:
+        """Does the whole interval lie further from 1 than any of the original against itself, on either side?"""
+        if len(self.rounds) < FEWEST_ROUNDS:
             return False
         noise = max(abs(math.log(self.control_low)), abs(math.log(self.control_high)))
-        return abs(math.log(self.ratio)) > noise
+        return math.log(self.low) > noise or math.log(self.high) < -noise
 
     @property
     def verdict(self) -> str:
@@ -137,7 +148,7 @@ def measure(
     told = on_progress or (lambda share: None)
     while not _MEASURING.acquire(timeout=_PATIENCE):
         if told(0.0) is False:
-            return report_of([], stopped="cancelled", seed=seed)
+            return report_of([], stopped="cancelled")
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -156,7 +167,7 @@ def measure(
     finally:
         torch.set_num_threads(threads)
         _MEASURING.release()
-    return report_of(done, calls_per_sample=calls, stopped=stopped, seed=seed)
+    return report_of(done, calls_per_sample=calls, stopped=stopped)
 
 
 class _Bench:
@@ -207,17 +218,14 @@ class _Bench:
         return calls
 
 
-def report_of(
-    rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None, seed: int = 0
-) -> LatencyReport:
+def report_of(rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None) -> LatencyReport:
     """The statistics of some rounds, however they were measured."""
-    ratios = np.array([one.before / one.after for one in rounds])
-    controls = np.array([one.before / one.control for one in rounds])
-    low, high = _interval(ratios, seed)
-    control_low, control_high = _interval(controls, seed + 1)
+    ratios = [one.before / one.after for one in rounds]
+    low, high = _interval(ratios)
+    control_low, control_high = _interval([one.before / one.control for one in rounds])
     return LatencyReport(
         rounds=tuple(rounds),
-        ratio=_median(list(ratios)),
+        ratio=_median(ratios),
         low=low,
         high=high,
         control_low=control_low,
@@ -229,19 +237,36 @@ def report_of(
     )
 
 
-def _interval(ratios: np.ndarray[Any, np.dtype[np.float64]], seed: int) -> tuple[float, float]:
-    """A 95 % bootstrap interval of the median."""
-    if not len(ratios):
+def _interval(ratios: list[float]) -> tuple[float, float]:
+    """The interval of the median between the k-th smallest and the k-th largest of the ratios."""
+    if not ratios:
         return math.nan, math.nan
-    draws = np.random.default_rng(seed).integers(len(ratios), size=(_RESAMPLES, len(ratios)))
-    low, high = np.quantile(np.median(ratios[draws], axis=1), (0.025, 0.975))
-    return float(low), float(high)
+    ordered, outside = sorted(ratios), _outside(len(ratios))
+    return ordered[outside], ordered[-1 - outside]
+
+
+@functools.cache
+def _outside(count: int) -> int:
+    """How many of `count` ratios may lie outside at either end.
+
+    The most of which a fair coin, thrown `count` times, shows no more heads (and no more tails) than these with
+    the probability `_COVERED` of the opposite; none, where even that is too many.
+
+    >>> [_outside(count) for count in (6, 8, 15, 30)]
+    [0, 0, 2, 8]
+    """
+    tail, outside = 1, -1
+    while 2 * tail <= (1 - _COVERED) * 2**count:
+        outside += 1
+        tail += math.comb(count, outside + 1)
+    return max(outside, 0)
 
 
 def _median(values: list[float]) -> float:
     return float(np.median(values)) if values else math.nan
 
 
+@functools.cache
 def machine() -> str:
     """The processor's name and how many cores there are."""
     name = platform.processor() or platform.machine()

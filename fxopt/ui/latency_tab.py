@@ -15,6 +15,8 @@ from fxopt.workbench import Choice
 
 POLL_SECONDS = 0.5
 
+BRACKETS = "In brackets: the 95 % interval; a difference is shown where all of it lies beyond the control."
+
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
@@ -84,8 +86,8 @@ def _show(session: Session, measurement: Measurement) -> None:
         columns = st.columns(3)
         columns[0].metric("Original", f"{report.before_ms:.2f} ms")
         columns[1].metric("With the passes", f"{report.after_ms:.2f} ms")
-        columns[2].metric("Original against itself", f"{report.control_low:.2f} to {report.control_high:.2f}")
+        columns[2].metric("Original against itself (control)", f"{report.control_low:.2f} to {report.control_high:.2f}")
     told = f"{len(report.rounds)} rounds of {report.calls_per_sample} calls, {session.opened.sizes}"
     stopped = f" Stopped early: {report.stopped}." if report.stopped else ""
     threads = f"{report.threads} thread{'s' if report.threads != 1 else ''}"
-    st.caption(escaped(f"{told}; CPU time, {threads}, on {report.machine}. In brackets: the 95 % interval.{stopped}"))
+    st.caption(escaped(f"{told}; CPU time, {threads}, on {report.machine}. {BRACKETS}{stopped}"))

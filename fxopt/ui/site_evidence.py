@@ -11,7 +11,7 @@ from fxopt.core.errors import FxoptError
 from fxopt.evidence import LatencyReport, SiteReport, measure, site_report
 from fxopt.evidence.output_report import OutputReport
 from fxopt.ui.job import Job, Progress
-from fxopt.ui.latency_tab import watch
+from fxopt.ui.latency_tab import BRACKETS, watch
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session
 from fxopt.ui.waiting import result_soon
@@ -145,6 +145,6 @@ def _latency(job: Job[LatencyReport]) -> None:
         if report.rounds:
             st.caption(
                 f"{report.before_ms:.2f} ms without it, {report.after_ms:.2f} ms with it, "
-                f"{counted(len(report.rounds), 'round')}; the model without it against itself "
-                f"{report.control_low:.2f} to {report.control_high:.2f}."
+                f"{counted(len(report.rounds), 'round')}; the model without it against itself, the control, "
+                f"{report.control_low:.2f} to {report.control_high:.2f}. {BRACKETS}"
             )
