@@ -8,7 +8,6 @@ import functools
 import gc
 import random
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,9 +17,6 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.structure import is_plain_object
-
-ONE_AT_A_TIME = threading.RLock()
-"""A recording patches `nn.Module.__call__` for its thread; two at once would take each other's patch for it."""
 
 REPLAY_SEED = 0
 """Where random numbers start when graph and model are compared.

@@ -15,7 +15,6 @@ from torch.nn.parameter import is_lazy
 from fxopt.capture.assemble import partial_graph_module_of
 from fxopt.capture.budget import BudgetError
 from fxopt.capture.checks import install_checks
-from fxopt.capture.hygiene import ONE_AT_A_TIME
 from fxopt.capture.inputs import Inputs, bind
 from fxopt.capture.leaves import Leaves, leaf_predicate
 from fxopt.capture.parameter_names import hidden_in
@@ -26,6 +25,7 @@ from fxopt.capture.report import CaptureCancelledError, CaptureError, CaptureRep
 from fxopt.capture.rungs import Rungs, described, in_example
 from fxopt.capture.sizes import Dynamic, check_dynamic
 from fxopt.capture.verify import verified
+from fxopt.core.one_at_a_time import one_at_a_time
 
 Progress = Callable[[str], bool | None]
 
@@ -78,16 +78,20 @@ def capture(
     """
     inputs = bind(model, args, kwargs or {})
     check_dynamic(dynamic, inputs)
-    if isinstance(model, GraphModule):
-        return _as_given(model, inputs, dynamic)
-    _refuse_what_no_graph_can_hold(model)
 
     def tell(stage: str) -> None:
         if progress is not None and progress(stage) is False:
             raise CaptureCancelledError(f"the capture of {type(model).__name__} was cancelled at: {stage}")
 
+    def waiting() -> None:
+        tell("waiting for another model")
+
+    if isinstance(model, GraphModule):
+        with one_at_a_time(waiting):
+            return _as_given(model, inputs, dynamic)
+    _refuse_what_no_graph_can_hold(model)
     rungs = Rungs(model, inputs, dynamic, leaf_predicate(leaf), budget, tell)
-    with ONE_AT_A_TIME:
+    with one_at_a_time(waiting):
         return _climb(rungs, allow_baked, verify)
 
 

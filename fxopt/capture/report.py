@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch.fx import GraphModule
 
 from fxopt.capture.checks import Check
-from fxopt.core.errors import FxoptError
+from fxopt.core.errors import CancelledError, FxoptError
 from fxopt.core.graph import SourceLine
 
 
@@ -84,7 +84,7 @@ class RecordingError(FxoptError, RuntimeError):
         self.line, self.remedy = line, remedy
 
 
-class CaptureCancelledError(FxoptError, RuntimeError):
+class CaptureCancelledError(CancelledError):
     """The one who is told of the progress asked to end the capture."""
 
 

@@ -16,6 +16,10 @@ class ModelError(FxoptError, ValueError):
     """A model source (a name of the zoo, a folder, its sizes) cannot be used."""
 
 
+class CancelledError(FxoptError, RuntimeError):
+    """The one who is told of the progress of some work asked to end it."""
+
+
 class RuleError(FxoptError, TypeError):
     """A rule is written in a way that cannot become a pass; the message names its file and line."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.hugging_face import example_call, transformers_module
 from fxopt.models.seeded import seeded_model
 from fxopt.models.source import Inputs, SizeRange, Sizes
@@ -43,7 +44,8 @@ class Architecture:
     def build(self) -> nn.Module:
         transformers = transformers_module()
         kind, config_kind = getattr(transformers, self.model), getattr(transformers, self.config)
-        return seeded_model(lambda: kind(config_kind(**self.settings)), _SEED)
+        with one_at_a_time():
+            return seeded_model(lambda: kind(config_kind(**self.settings)), _SEED)
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
         return example_call(model, *self.sizes.checked(self.key, batch, sequence))

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from fxopt.core.errors import FxoptWarning, ModelError
+from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.hugging_face import example_call, longest_sequence, transformers_module
 from fxopt.models.safetensors_file import load_aligned
 from fxopt.models.source import Inputs, SizeRange, Sizes
@@ -68,7 +69,7 @@ class LocalFolder:
         kind, settings = self._architecture(transformers, config)
         try:
             # a weight that the folder lacks is drawn before that is reported
-            with torch.random.fork_rng(devices=[]):
+            with one_at_a_time(), torch.random.fork_rng(devices=[]):
                 model, found = kind.from_pretrained(
                     None,
                     config=settings,

@@ -10,6 +10,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.digits import DigitsConvNet, DigitsTransformer
 from fxopt.models.safetensors_file import load_aligned
 from fxopt.models.source import Inputs, SizeRange, Sizes
@@ -47,7 +48,7 @@ class TrainedModel:
 
     def build(self) -> nn.Module:
         # the global generator keeps its state: every weight is assigned from the file
-        with torch.device("meta"):
+        with one_at_a_time(), torch.device("meta"):
             model = self.kind()
         model.load_state_dict(load_aligned(self._file), assign=True)
         return model.eval()

@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from fxopt.core.news import news_to
 from fxopt.models import LocalFolder, ModelSource, model_source
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
@@ -67,7 +68,9 @@ class Opening:
             self.stage = stage
             return progress(0)
 
-        return self._resumed(Session(captured(source.key, request.stamp, batch, sequence, source, tell)))
+        with news_to(tell):
+            opened = captured(source.key, request.stamp, batch, sequence, source, tell)
+        return self._resumed(Session(opened))
 
     def session(self) -> Session | None:
         """A session with what was opened, once it is. It goes on where the one before it is by now."""

@@ -16,7 +16,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture import CaptureError, capture, rungs
-from fxopt.capture.hygiene import ONE_AT_A_TIME
+from fxopt.core.one_at_a_time import one_at_a_time
 from tests.capture.zoo import Convolutions, DecidesBySize, Perceptron, build, image, vector
 
 
@@ -239,15 +239,22 @@ class WaitsPlainly(Perceptron):
 
 
 def test_a_capture_waits_for_another_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    free = []
-    monkeypatch.setattr(
-        WaitsInside,
-        "meanwhile",
-        staticmethod(in_thread(lambda: free.append(ONE_AT_A_TIME.acquire(blocking=False)))),
-    )
+    class WaitsError(Exception):
+        pass
+
+    def give_up():
+        raise WaitsError
+
+    waited = []
+
+    def enter():
+        with pytest.raises(WaitsError), one_at_a_time(waiting=give_up):
+            pass
+        waited.append(True)
+
+    monkeypatch.setattr(WaitsInside, "meanwhile", staticmethod(in_thread(enter)))
     capture(build(WaitsPlainly), (vector(),))
-    assert free
-    assert not any(free)
+    assert waited
 
 
 def test_two_captures_at_once_both_work() -> None:
