@@ -18,7 +18,16 @@ from fxopt.capture.lines import at, calling_line
 from fxopt.capture.report import RecordingError
 from fxopt.capture.size_nodes import SizeNodes
 from fxopt.capture.sources import Sources
-from fxopt.capture.structure import SIZE_TYPES, assemble, dismantle, is_torch_result, tensors_of
+from fxopt.capture.structure import (
+    SIZE_TYPES,
+    Fields,
+    assemble,
+    dismantle,
+    is_torch_result,
+    output_with,
+    own_attributes,
+    tensors_of,
+)
 
 _CONSTANTS = (type(None), bool, int, float, str, complex, torch.dtype, torch.layout, torch.memory_format)
 _DEFAULTS = (type(None), bool, int, float, str)
@@ -125,18 +134,29 @@ class Arguments:
         if is_torch_result(value):
             return self._create("call_function", kind, ([self.output(part) for part in value],))
         if isinstance(value, dict) and (kind in (dict, collections.OrderedDict) or dataclasses.is_dataclass(kind)):
-            items = {key: self.output(part) for key, part in value.items()}
-            if kind is dict:
-                return items
-            # the ModelOutput of transformers is a dict and a dataclass
-            args, kwargs = ((items,), {}) if kind is collections.OrderedDict else ((), items)
-            return self._create("call_function", kind, args, kwargs)
+            return self._dict(value)
         if isinstance(value, (type(None), int, float, str, bool, complex)):
             return value
         if dataclasses.is_dataclass(value) and all(field.init for field in dataclasses.fields(value)):
             fields = {field.name: self.output(getattr(value, field.name)) for field in dataclasses.fields(value)}
             return self._create("call_function", kind, (), fields)
         return self._object(value)
+
+    def _dict(self, value: dict[Any, Any]) -> Any:
+        """A dict, or a ModelOutput of transformers, which is a dict and a dataclass."""
+        kind: Any = type(value)
+        if kind is not dict and kind is not collections.OrderedDict:
+            declared = [field.name for field in dataclasses.fields(kind) if field.name in dict(value)]
+            attributes = own_attributes(value)
+            if attributes or list(value) != declared:
+                fields = self._create("get_attr", self.sources.add("_object", Fields(kind, [*value], [*attributes])))
+                parts = [self.output(part) for part in (*value.values(), *attributes.values())]
+                return self._create("call_function", output_with, (fields, parts))
+        items = {key: self.output(part) for key, part in value.items()}
+        if kind is dict:
+            return items
+        args, kwargs = ((items,), {}) if kind is collections.OrderedDict else ((), items)
+        return self._create("call_function", kind, args, kwargs)
 
     def _object(self, value: Any) -> Node:
         """An object of another class: made of its tensors anew, or, without any, kept as it is."""

@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 from fxopt.capture.checks import InputError
 from fxopt.capture.example_rules import CACHES, RULES, Example
 from fxopt.capture.ladder import capture
+from fxopt.capture.shadowed import refuse_shadowed_methods
 
 
 def trace(
@@ -77,6 +78,7 @@ def example_inputs(
     unknown = [name for name in names if name not in takes and name not in given]
     if unknown:
         raise InputError(f"{type(model).__name__}.forward takes no {', '.join(unknown)}; it takes {', '.join(takes)}")
+    refuse_shadowed_methods(model)
     example = Example(model, batch, sequence)
     if any(name in CACHES for name in names) and not any(name in CACHES for name in given):
         example = example.after(example_inputs(model, [name for name in names if name not in CACHES], batch=batch,
@@ -97,7 +99,8 @@ def default_names(model: nn.Module) -> list[str]:
     """The inputs that the model needs: its main one, its mask, all modalities, the decoder's."""
     takes = inspect.signature(model.forward).parameters
     config: Any = model.config
-    names = [getattr(model, "main_input_name", next(iter(takes)))]
+    main = getattr(model, "main_input_name", None) or next(iter(takes))
+    names = [main] if isinstance(main, str) else [name for name in main if name in takes]  # a list in OneFormer
     both = hasattr(config, "text_config") and hasattr(config, "vision_config")
     both = both or (hasattr(config, "vocab_size") and hasattr(config, "patch_size"))
     if both and "input_ids" in takes and "pixel_values" in takes:

@@ -62,7 +62,7 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                 _refill(container, content)
             with torch.no_grad():
                 for buffer, (value, version) in zip(before.buffers, values):
-                    if buffer._version != version or not torch.equal(buffer, value):
+                    if buffer._version != version or not has_same_values(buffer, value):
                         buffer.copy_(value)
                     if buffer.requires_grad != value.requires_grad:
                         buffer.detach_()  # what was written into it needs a gradient
@@ -87,6 +87,23 @@ def _preserved_modes() -> Iterator[None]:
             torch.set_autocast_dtype(kind, fast)
         while _autocast_nesting() > nesting:
             torch.autocast_decrement_nesting()
+
+
+def has_same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one layout hold the same; for sparse ones torch has no such operation."""
+    return all(map(torch.equal, _strided_parts(one), _strided_parts(other)))
+
+
+def _strided_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor.to_dense(),)
 
 
 _AUTOCAST_DEVICES = ("cpu", "cuda")

@@ -23,6 +23,7 @@ from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedi
 from fxopt.capture.replay import Outcome, first_line, outcome_of
 from fxopt.capture.report import CaptureCancelledError, CaptureError, CaptureReport, FailedRung, RecordingError
 from fxopt.capture.rungs import Rungs, described, in_example
+from fxopt.capture.shadowed import refuse_shadowed_methods
 from fxopt.capture.sizes import Dynamic, check_dynamic
 from fxopt.capture.verify import verified
 from fxopt.core.one_at_a_time import one_at_a_time
@@ -64,7 +65,7 @@ def capture(
             dimensions), ``"all"``, ``"none"``, or dimensions by input: ``{"input_ids": [0, 1]}``.
         leaf: modules to keep whole besides the layers of torch: classes, modules, paths, or a predicate
             of module and path.
-        budget: seconds for the symbolic way, after which sizes are fixed.
+        budget: seconds of CPU time for the symbolic way, after which sizes are fixed.
         allow_baked: take, where nothing else works, a graph in which values of the example are
             constants: ``if x.sum() > 0`` then always goes the example's way.
         verify: replay the graph against the model, at the example and at other sizes.
@@ -76,6 +77,7 @@ def capture(
         CaptureCancelledError: `progress` returned False.
         InputError: the example does not fit the model, or `dynamic` does not fit the example.
     """
+    refuse_shadowed_methods(model)
     inputs = bind(model, args, kwargs or {})
     check_dynamic(dynamic, inputs)
 

@@ -13,7 +13,7 @@ from torch.fx import Node
 
 from fxopt.capture.size_nodes import SizeNodes
 from fxopt.capture.sources import Sources
-from fxopt.capture.structure import SIZE_TYPES
+from fxopt.capture.structure import SIZE_TYPES, changed_dict
 
 Emit = Callable[[str, Any, Any, Any, Any], Node]
 """Makes a node of operation, target, args, kwargs and the value that it had."""
@@ -52,7 +52,7 @@ class Results:
     def _bound_container(self, value: Any, node: Node, old: set[int]) -> Any:
         if isinstance(value, dict):
             items = {key: self._part(item, node, key, operator.getitem, old) for key, item in value.items()}
-            return type(value)(items)
+            return changed_dict(value, items)
         parts = [self._part(item, node, index, operator.getitem, old) for index, item in enumerate(value)]
         if hasattr(value, "_fields"):
             return type(value)(*parts)

@@ -63,6 +63,8 @@ def same_structure(one: Any, other: Any) -> bool:
     if isinstance(one, (int, float, str, Slot)):
         return one == other or one != one
     if isinstance(one, dict):
+        if type(one) is not dict and not same_structure(own_attributes(one), own_attributes(other)):
+            return False
         return list(one) == list(other) and all(same_structure(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)):
         return len(one) == len(other) and all(map(same_structure, one, other))
@@ -90,6 +92,48 @@ def first_difference(
         return f"the parts of {place}", ", ".join(ours), ", ".join(others)
     found = (first_difference(ours[name], others[name], place + name, seen | {id(one)}) for name in ours)
     return next((each for each in found if each is not None), None)
+
+
+def own_attributes(value: dict[Any, Any]) -> dict[str, Any]:
+    """The attributes of a dict that is a dataclass, too, which are neither its items nor fields left alone."""
+    kind: Any = type(value)
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    return {
+        name: part
+        for name, part in value.__dict__.items()
+        if part is not (dict.__getitem__(value, name) if dict.__contains__(value, name) else defaults.get(name, Slot))
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Fields:
+    """The class of an output that is a dict and a dataclass, its items in their order, and its other attributes."""
+
+    kind: type
+    items: list[str]
+    attributes: list[str]
+
+
+def output_with(fields: Fields, parts: Sequence[Any]) -> Any:
+    """An output with these `fields`, of which `parts` are the values, items first."""
+    items = dict(zip(fields.items, parts))
+    return _dataclass_dict(fields.kind, items, dict(zip(fields.attributes, parts[len(items) :])))
+
+
+def _dataclass_dict(kind: Any, items: dict[str, Any], attributes: dict[str, Any]) -> Any:
+    """A dict that is a dataclass, too (the ModelOutput of transformers), with its items in this order.
+
+    Its own ``__init__`` would bring them into the order of its fields, where a model may have assigned them in another.
+    """
+    new = kind.__new__(kind)
+    fields = {field.name: field.default for field in dataclasses.fields(kind)}
+    new.__dict__.update({**fields, **items, **attributes})
+    put = collections.OrderedDict.__setitem__ if isinstance(new, collections.OrderedDict) else dict.__setitem__
+    for key, part in items.items():
+        put(new, key, part)
+    return new
 
 
 def _named_parts(value: Any) -> dict[str, Any] | None:
@@ -131,7 +175,7 @@ def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> 
     if is_torch_result(value):
         return kind([change(part) for part in value])
     if isinstance(value, dict):
-        return _changed_dict(value, {key: change(part) for key, part in value.items()})
+        return changed_dict(value, {key: change(part) for key, part in value.items()}, change)
     if not is_plain_object(value):
         return value
     if id(value) not in memo:
@@ -140,14 +184,17 @@ def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> 
     return memo[id(value)]
 
 
-def _changed_dict(value: dict[Any, Any], items: dict[Any, Any]) -> Any:
+def changed_dict(
+    value: dict[Any, Any], items: dict[Any, Any], change: Callable[[Any], Any] = lambda part: part
+) -> dict[Any, Any]:
+    """A dict of the kind of `value` with other `items`; `change` is for attributes that it has besides."""
     kind: Any = type(value)
     if kind is dict:
         return items
     if kind is collections.OrderedDict:
         return collections.OrderedDict(items)
-    if hasattr(kind, "__dataclass_fields__"):  # the ModelOutput of transformers
-        return kind(**items)
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_dict(kind, items, {name: change(part) for name, part in own_attributes(value).items()})
     new = copy.copy(value)
     new.update(items)
     return new

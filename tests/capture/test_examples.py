@@ -61,6 +61,12 @@ def test_floating_point_examples_have_the_dtype_of_the_model() -> None:
     assert example_inputs(model)["pixel_values"].dtype is torch.bfloat16
 
 
+def test_a_main_input_may_be_several() -> None:
+    model = TRANSFORMERS["vit"]()
+    model.main_input_name = ["pixel_values", "task_inputs"]  # as OneFormer has it
+    assert list(example_inputs(model)) == ["pixel_values"]
+
+
 def test_inputs_without_a_rule_or_a_place_are_refused() -> None:
     model = TRANSFORMERS["bert"]()
     with pytest.raises(InputError, match=r"BertModel\.forward takes no pixel_values; it takes input_ids,"):

@@ -163,6 +163,35 @@ def test_unknown_sizes_to_keep_free_are_refused(dynamic: Any, message: str) -> N
         capture(build(Perceptron), (vector(),), dynamic=dynamic)
 
 
+class HidesModules(Perceptron):
+    def __init__(self):
+        super().__init__()
+        self.modules = [self.first, self.second]
+
+
+class HasOneThatHides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Perceptron()
+        self.inner.parameters = {}
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (HidesModules, r"HidesModules\.modules is a list, which hides nn\.Module\.modules\(\).*another name"),
+        (HasOneThatHides, r"Perceptron\.parameters \(at inner\) is a dict, which hides nn\.Module\.parameters\(\)"),
+    ],
+)
+def test_an_attribute_that_hides_a_method_of_modules_is_named(kind: type[nn.Module], message: str) -> None:
+    model = kind().eval()
+    with pytest.raises(CaptureError, match=f"(?s){message}"):
+        capture(model, (vector(),))
+
+
 class TakesForever(Perceptron):
     def forward(self, x):
         if x.shape[1] == 8:
@@ -174,7 +203,7 @@ def test_a_budget_that_is_used_up_leads_to_fixed_sizes() -> None:
     gm = capture(build(TakesForever), (vector(),), budget=0.0)
     report = gm.meta["fxopt"]
     assert report.rung == "fixed"
-    assert "more than the budget of 0.0 s" in report.tried[-1].reason
+    assert "more than the budget of 0.0 s of CPU time" in report.tried[-1].reason
     assert all("sizes of its example only" in fixed.reason for fixed in report.fixed)
 
 

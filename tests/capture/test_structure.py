@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 from typing import Any
 
 import pytest
@@ -22,6 +23,26 @@ class Box:
         self.content = content
 
 
+@dataclasses.dataclass
+class Output(collections.OrderedDict[str, Any]):
+    """As the ModelOutput of transformers: what is assigned becomes an item, in the order of assignment."""
+
+    first: Any = None
+    second: Any = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("first", "second") and value is not None:
+            super().__setitem__(name, value)
+        super().__setattr__(name, value)
+
+
+def output(pairs: list[tuple[str, Any]]) -> Output:
+    made = Output()
+    for name, value in pairs:
+        setattr(made, name, value)
+    return made
+
+
 leaves = st.one_of(
     st.integers(0, 9).map(lambda size: torch.arange(float(size))),
     st.none(),
@@ -38,6 +59,7 @@ values = st.recursive(
         st.dictionaries(st.text(max_size=2), part, max_size=3).map(collections.OrderedDict),
         st.tuples(part, part).map(lambda pair: Point(*pair)),
         part.map(Box),
+        st.lists(st.tuples(st.sampled_from(["second", "first", "note"]), part), max_size=4).map(output),
     ),
     max_leaves=12,
 )
@@ -71,6 +93,9 @@ def test_other_parts_take_the_same_places(value: Any) -> None:
         (None, 0),
         (1, True),
         (Point(1, 2), (1, 2)),
+        (output([("first", 1), ("second", 2)]), output([("second", 2), ("first", 1)])),
+        (output([("first", 1)]), output([("first", 1), ("note", 2)])),
+        (output([("first", 1)]), output([("first", 1), ("first", None)])),
     ],
 )
 def test_other_structures_are_told_apart(one: Any, other: Any) -> None:

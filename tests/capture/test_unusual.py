@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -119,6 +120,51 @@ def test_shared_layers_and_tied_weights_stay_shared() -> None:
         "one.weight",
     ]
     assert gm.tied.weight is gm.one.weight is model.one.weight
+
+
+class AssignsFieldsLate(Perceptron):
+    """As InternVL: a field is assigned after a later one; another is no field at all."""
+
+    def forward(self, x):
+        from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+        hidden = self.first(x)
+        output = BaseModelOutputWithPooling(last_hidden_state=hidden, hidden_states=(hidden,))
+        output.pooler_output = hidden.relu()
+        output.note = hidden.sum()
+        return output
+
+
+def test_fields_of_an_output_keep_the_order_in_which_they_were_assigned() -> None:
+    pytest.importorskip("transformers")
+    model = build(AssignsFieldsLate)
+    gm = assert_replays(model, (vector(),), (vector()[:1],))
+    for each in (gm, copy.deepcopy(gm)):
+        answer = each(vector())
+        assert list(answer) == ["last_hidden_state", "hidden_states", "pooler_output"]
+        assert answer.pooler_output is answer["pooler_output"]
+        assert torch.equal(answer.note, model(vector()).note)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("way", ["plain", "recorded"])
+def test_sparse_buffers_are_part_of_a_graph_and_left_as_they_were(
+    layout: torch.layout, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Propagates(Perceptron):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("neighbours", torch.eye(vector().shape[0]).to_sparse(layout=layout))
+
+        def forward(self, x):
+            return torch.sparse.mm(self.neighbours, self.first(x))
+
+    monkeypatch.setattr(rungs, "is_plain", lambda model: way == "plain")
+    model = build(Propagates)
+    before = model.neighbours
+    assert_replays(model, (vector(),))
+    assert model.neighbours is before
 
 
 class Attends(nn.Module):
