@@ -33,6 +33,9 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescrip
 _TAKEN_OVER_IN_TURN = {"__call__", "__getattr__"}
 """Of `nn.Module`: the tracer of torch and `module_calls` patch these in other threads, and bring them back."""
 
+_WRAPPED_FOR_GOOD = {"manual_seed"}
+"""Of `torch`: importing ``torch._dynamo``, which a first capture may do, wraps it once and keeps it so."""
+
 
 @contextlib.contextmanager
 def one_at_a_time(waiting: Callable[[], None] = _tell_of_waiting) -> Iterator[None]:
@@ -106,7 +109,7 @@ def _modules_of_layers() -> list[str]:
 
 
 def _functions_of(owner: Any) -> dict[str, Any]:
-    passed_over = _TAKEN_OVER_IN_TURN if owner is nn.Module else ()
+    passed_over = _TAKEN_OVER_IN_TURN if owner is nn.Module else _WRAPPED_FOR_GOOD if owner is torch else ()
     return {
         name: value
         for name, value in list(vars(owner).items())
