@@ -231,6 +231,38 @@ class Mixed(nn.Module):
         ).repeat(1, 2)
 
 
+class AskingNorm(nn.BatchNorm2d):
+    """A norm with an activation that checks its input first, as timm's BatchNormAct2d does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._assert(x.ndim == 4, "expected an image")
+        x = F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.1, self.eps)
+        return F.relu(x)
+
+
+class Asking(nn.Module):
+    """Shapes, dtypes and devices are read of what is folded, fused and merged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, bias=False), AskingNorm(4)
+        self.first, self.first_bn = nn.Linear(4, 6), nn.BatchNorm1d(6)
+        self.second_bn, self.second = nn.BatchNorm1d(6), nn.Linear(6, 4)
+        self.q, self.k = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.conv(x)).mean((2, 3))
+        x = self.first(x)
+        rows, kind = x.shape[0], x.dtype
+        x = torch.tanh(self.first_bn(x) / x.ndim)
+        x = self.second_bn(x)
+        width = x.size(-1)
+        x = self.second(x)
+        q, k = self.q(x), self.k(x)
+        torch._assert(q.dim() == 2, "expected rows")
+        return (q.view(rows, -1) * width / 3).to(kind) + k.to(device=q.device).view(q.shape)
+
+
 EXAMPLES = (
     Example("attention", Attention, ((2, 5, 16),)),
     Example("attention without bias", lambda: Attention(bias=False), ((2, 5, 16),)),
@@ -242,6 +274,7 @@ EXAMPLES = (
     Example("root", Root, ((3, 4),)),
     Example("chain", Chain, ((2, 2, 4, 4),)),
     Example("functional", Functional, ((2, 3, 5, 5),)),
+    Example("asking", Asking, ((2, 3, 5, 5),)),
     Example("exported", Mixed, ((3, 3, 4, 4),), exported=True),
 )
 

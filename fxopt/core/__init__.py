@@ -33,6 +33,7 @@ from fxopt.core.layer import (
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
 from fxopt.core.marks import Origin
+from fxopt.core.metadata import readers_of, reads_metadata_only
 from fxopt.core.pass_base import Pass
 from fxopt.core.read_instead import read_instead_conditions
 from fxopt.core.rewriter import Rewriter, with_tensors
@@ -92,6 +93,8 @@ __all__ = [
     "operation_name",
     "rank_condition",
     "read_instead_conditions",
+    "readers_of",
+    "reads_metadata_only",
     "remove_layer",
     "remove_tensors",
     "set_arguments",

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 
 from fxopt.core.fresh import is_fresh_call, returns_new_memory, writes_in_place
 from fxopt.core.graph import inputs_of
+from fxopt.core.metadata import is_metadata, reads_metadata_only
 
 T = TypeVar("T")
 Registered = nn.Module | torch.Tensor
@@ -179,14 +180,14 @@ class GraphIndex:
             if current not in seen:
                 seen.add(current)
                 if not self.is_fresh(current):
-                    todo.extend(inputs_of(current))
+                    todo.extend(other for other in inputs_of(current) if not reads_metadata_only(current, other))
         return seen
 
     def is_fresh(self, node: Node) -> bool:
-        """Whether `node` is known to return memory of its own."""
+        """Whether `node` is known to return memory of its own, or nothing that has any, as ``x.shape``."""
         if node.op == "call_module":
             return returns_new_memory(self.module_of(node))
-        return is_fresh_call(node) and not self._writes(node)
+        return (is_fresh_call(node) and not self._writes(node)) or is_metadata(node)
 
     # ---- kept true by the edits
 

@@ -16,6 +16,7 @@ from fxopt.core.fresh import MOVING, is_pointwise, is_torchs_own
 from fxopt.core.graph import info_of, input_of, operation_name
 from fxopt.core.guards import unaltered_conditions
 from fxopt.core.index import GraphIndex
+from fxopt.core.metadata import readers_of
 from fxopt.core.strides import needs_contiguous
 
 _VIEWS = {"view", "view_as", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand", "expand_as", "movedim",
@@ -145,7 +146,7 @@ def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:
     found = {old}
     todo = [old]
     while todo:
-        for user in todo.pop().users:
+        for user in readers_of(todo.pop()):
             if user not in found and not index.is_fresh(user):
                 found.add(user)
                 todo.append(user)
@@ -155,7 +156,7 @@ def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:
 def _adds_up(old: Node, index: GraphIndex) -> Node | None:
     """A reader of `old` whose result depends, in its last bits, on how `old` lies in memory."""
     for node in _held_by_it(old, index):
-        for user in node.users:
+        for user in readers_of(node):
             module = index.module_of(user)
             moves = is_pointwise(user) or operation_name(user) in MOVING or isinstance(module, _ACTIVATIONS)
             if index.is_fresh(user) and not moves:

@@ -167,13 +167,17 @@ class Rewriter:
     def replace(self, old: Node, new: Node) -> None:
         """Let every user of `old` read `new`, then erase `old` and the module that only it called."""
         for user in list(old.users):
-            if new in user.all_input_nodes:
-                before = Call.of(user)
-                after = Call(user.op, user.target, *_refs(user.args, user.kwargs, {old: new}))
-                self._do(SetCall(user.name, before, after))
-            else:
-                self._do(ReplaceInput(user.name, old.name, new.name))
+            self.redirect(user, old, new)
         self.erase(old)
+
+    def redirect(self, user: Node, old: Node, new: Node) -> None:
+        """Let `user` read `new` in the place of `old`."""
+        if new in user.all_input_nodes:
+            before = Call.of(user)
+            after = Call(user.op, user.target, *_refs(user.args, user.kwargs, {old: new}))
+            self._do(SetCall(user.name, before, after))
+        else:
+            self._do(ReplaceInput(user.name, old.name, new.name))
 
     def erase(self, node: Node) -> None:
         """Erase a node without users, and the module that only it called."""

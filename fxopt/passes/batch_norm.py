@@ -33,6 +33,7 @@ from fxopt.core import (
     Unmet,
     dtype_conditions,
     layer_conditions,
+    readers_of,
     remove_layer,
     set_tensors,
 )
@@ -148,11 +149,11 @@ def fold_conditions(
 
 
 def users_condition(node: Node, wanted: Node, why: str) -> Condition:
-    """That `wanted` is the only user of `node`."""
-    others = ", ".join(user.name for user in node.users if user is not wanted)
+    """That `wanted` alone reads the numbers of `node`."""
+    others = [user.name for user in readers_of(node) if user is not wanted]
     return bool(others) and Unmet(
-        f"{node.name} has other users ({others}), which need it {why}",
-        actual=f"{len(node.users)} users",
+        f"{node.name} has other users ({', '.join(others)}), which need it {why}",
+        actual=f"{len(others) + 1} users",
         needed=f"{wanted.name} alone",
     )
 

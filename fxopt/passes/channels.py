@@ -14,7 +14,6 @@ _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
              "feature_dropout"}  # fmt: skip
 _COPIES = {"clone", "contiguous", "alias"}
 _RESHAPES = {"view", "reshape", "flatten", "unflatten", "reshape_as", "view_as", "_unsafe_view", "squeeze", "unsqueeze"}
-_SHAPE_QUESTIONS = {"size", "sym_size", "dim", "getattr", "numel", "sym_numel"}
 
 
 def source(node: Node, index: GraphIndex) -> Node | None:
@@ -59,14 +58,6 @@ def place_after(node: Node, x: Node, place: int) -> int | None:
         return place
     moved = place + len(after.shape) - len(before.shape)
     return moved if moved >= 0 and before.shape[place:] == after.shape[moved:] else None
-
-
-def asks_for_the_shape_only(user: Node, node: Node) -> bool:
-    """Whether `user` reads nothing of `node` but its shape."""
-    name = operation_name(user)
-    if name in ("reshape_as", "view_as", "expand_as"):
-        return bool(user.args) and user.args[0] is not node
-    return name in _SHAPE_QUESTIONS and (name != "getattr" or user.args[1:] == ("shape",))
 
 
 def _order(node: Node, rank: int) -> list[int] | None:

@@ -14,7 +14,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fxopt.core import (
     BATCH_NORM_CALLS,
     BatchNormLayer,
-    Condition,
     Conditions,
     ConvLayer,
     GraphIndex,
@@ -30,9 +29,10 @@ from fxopt.core import (
     layer_of,
     needs_contiguous,
     rank_condition,
+    readers_of,
 )
-from fxopt.passes.batch_norm import BatchNormBesideLayer, batch_norm_conditions, fold, fold_conditions
-from fxopt.passes.channels import asks_for_the_shape_only, place_after, source, turns
+from fxopt.passes.batch_norm import BatchNormBesideLayer, batch_norm_conditions, fold, fold_conditions, users_condition
+from fxopt.passes.channels import place_after, source, turns
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d,
@@ -111,7 +111,7 @@ def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
     )
     assert layer is not None
     for node, user in pairwise([*way, bn.node]):
-        yield _other_users(node, user)
+        yield users_condition(node, user, "as it is")
     match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=True)
     sure = len(way) == 1 and isinstance(layer, ConvLayer) and _RANKS.get(type(bn.module)) == layer.dimensions + 2
     if not sure:
@@ -135,7 +135,7 @@ def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
     )
     assert layer is not None
     for node, reader in pairwise([*way, layer.node]):
-        yield _other_users(node, reader)
+        yield users_condition(node, reader, "as it is")
     match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=False)
     yield from _channel_conditions(layer, way, layer_first=False)
     writer = index.writes_between(bn.node, layer.node, bn.input)
@@ -158,17 +158,8 @@ def _foldable(node: Node, index: GraphIndex) -> Layer | None:
 
 def _reader(node: Node) -> Node | None:
     """The one node that reads the numbers of `node`, if there is one only."""
-    readers = [user for user in node.users if not asks_for_the_shape_only(user, node)]
+    readers = readers_of(node)
     return readers[0] if len(readers) == 1 else None
-
-
-def _other_users(node: Node, wanted: Node) -> Condition:
-    others = [user for user in node.users if user is not wanted and not asks_for_the_shape_only(user, node)]
-    return bool(others) and Unmet(
-        f"{node.name} has other users ({', '.join(user.name for user in others)}), which need it as it is",
-        actual=f"{len(others) + 1} users",
-        needed=f"{wanted.name} alone",
-    )
 
 
 def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> Conditions[None]:

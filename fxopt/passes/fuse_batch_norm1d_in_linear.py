@@ -19,6 +19,7 @@ from fxopt.core import (
     info_of,
     layer_of,
     rank_condition,
+    readers_of,
 )
 from fxopt.passes.batch_norm import (
     Affine,
@@ -87,7 +88,7 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
 
 def _neighbors(bn: BatchNormLayer, index: GraphIndex) -> list[Layer]:
     """The linear layers beside `bn`: the one whose output it reads first, then one that reads it."""
-    near = (bn.input, next(iter(bn.output.users), None))
+    near = (bn.input, next(iter(readers_of(bn.output)), None))
     found = [layer_of(node, index) for node in near if node is not None]
     return [
         layer

@@ -13,19 +13,24 @@ from torch.fx.node import map_arg
 from fxopt.core.graph import TensorInfo, module_stack_of
 from fxopt.core.index import GraphIndex
 from fxopt.core.rewriter import Rewriter
+from fxopt.rules.metadata_readers import Redirects
 from fxopt.rules.replacement import Replacement
 
 
-def place(replacement: Replacement, roots: Sequence[Node], captured: Sequence[Node], rewriter: Rewriter) -> None:
+def place(
+    replacement: Replacement, roots: Sequence[Node], captured: Sequence[Node], redirects: Redirects, rewriter: Rewriter
+) -> None:
     """Replace `roots` with `replacement`, and erase the nodes of `captured` that have no users left."""
-    placing = _Placing(replacement, tuple(roots), tuple(captured), rewriter)
+    placing = _Placing(replacement, tuple(captured), redirects, rewriter)
     modules = [str(node.target) for node in captured if node.op == "call_module"]
-    in_place = placing.in_place_of(roots)
+    in_place = placing.in_place_of(roots) if redirects.before is None else {}
     for node in replacement.new_nodes:
         if node not in in_place:
-            placing.insert(node, before=roots[0])
+            placing.insert(node, before=redirects.before or roots[0])
     for node, root in in_place.items():
         placing.set_call(node, root)
+    for (reader, node), there in redirects.elsewhere.items():
+        rewriter.redirect(reader, node, there if there not in roots else placing.made[replacement.outputs[0]])
     for output, root in zip(replacement.outputs, roots):
         if output not in in_place:
             rewriter.replace(root, placing.made[output])
@@ -38,14 +43,17 @@ def place(replacement: Replacement, roots: Sequence[Node], captured: Sequence[No
 
 class _Placing:
     def __init__(
-        self, replacement: Replacement, roots: tuple[Node, ...], captured: tuple[Node, ...], rewriter: Rewriter
+        self,
+        replacement: Replacement,
+        captured: tuple[Node, ...],
+        redirects: Redirects,
+        rewriter: Rewriter,
     ) -> None:
         self.replacement = replacement
-        self.roots = roots
         self.captured = captured
         self.rewriter = rewriter
         self.made: dict[Node, Node] = dict(replacement.bound)
-        self._going = self._gone_then()
+        self._going = redirects.going
         self._base = _base_path(captured, rewriter.index)
         self._paths: dict[str, str] = {}
 
@@ -116,17 +124,6 @@ class _Placing:
         ):
             return False
         return all(call in self._going for call in index.calls_of(module))
-
-    def _gone_then(self) -> set[Node]:
-        """Return the nodes without users once the replacement is in place: the roots, and nodes that only they read."""
-        written = self.replacement
-        read = {other for node in written.new_nodes for other in node.all_input_nodes}
-        kept = {written.bound[node] for node in (*read, *written.outputs) if node in written.bound}
-        going = set(self.roots)
-        for node in sorted(self.captured, reverse=True):
-            if node not in kept and all(user in going for user in node.users):
-                going.add(node)
-        return going
 
     def _training(self) -> bool:
         index = self.rewriter.index

@@ -25,6 +25,7 @@ from fxopt.core.pass_base import Pass
 from fxopt.core.rewriter import Rewriter
 from fxopt.core.site import Match, Miss, Scan
 from fxopt.rules.matching import Binding, NoBinding, bind
+from fxopt.rules.metadata_readers import Redirects, redirect_conditions
 from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in
 from fxopt.rules.placing import place
 from fxopt.rules.replacement import Replacement, run_rule
@@ -121,7 +122,8 @@ class Rule(Pass[RuleMatch]):
     def rewrite(self, match: RuleMatch, rewriter: Rewriter) -> None:
         written, _ = self._run(match.anchor, match.members, rewriter.index)
         assert isinstance(written, Replacement), f"{match.anchor} matched a moment ago"
-        place(written, match.roots, match.captured, rewriter)
+        redirects = Redirects.of(written, match.roots, match.captured, rewriter.index)
+        place(written, match.roots, match.captured, redirects, rewriter)
 
     # ---- how it matches
 
@@ -170,6 +172,7 @@ class Rule(Pass[RuleMatch]):
         assert isinstance(written, Replacement), "a condition that is not met ends the match"
         captured = tuple(dict.fromkeys(n for member in members for n in member.nodes.values()))
         match = RuleMatch(node, captured, members)
+        yield from redirect_conditions(Redirects.of(written, match.roots, captured, index), self.shared_ok)
         yield from same_result_conditions(written, match.roots, captured, index)
         return match
 

@@ -11,6 +11,7 @@ from fxopt.core.fresh import returns_new_memory
 from fxopt.core.graph import info_of, inputs_of, operation_name
 from fxopt.core.guards import module_conditions, unaltered_conditions
 from fxopt.core.index import GraphIndex
+from fxopt.core.metadata import readers_of
 from fxopt.core.read_instead import (
     is_returned,
     kept_apart_conditions,
@@ -28,10 +29,10 @@ def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Condi
     root, *inner = member.nodes.values()
     captured = {root, *inner}
     for node in dict.fromkeys(inner):
-        others = [user for user in node.users if user not in captured]
+        others = [user for user in readers_of(node) if user not in captured]
         yield (bool(others) and not shared_ok) and Unmet(
             f"{node.name} is also read by {', '.join(user.name for user in others)}",
-            actual=f"{len(node.users)} readers",
+            actual=f"{len(others) + 1} readers",
             needed="no other reader",
         )
     for step, node in member.nodes.items():
@@ -113,7 +114,7 @@ def _going(roots: Sequence[Node], captured: Sequence[Node]) -> set[Node]:
     """The roots, and what is captured for them alone."""
     going = set(roots)
     for node in sorted(captured, reverse=True):
-        if all(user in going for user in node.users):
+        if all(user in going for user in readers_of(node)):
             going.add(node)
     return going
 

@@ -92,4 +92,27 @@ def dead(build: Builder, x: Node, choose: Choices) -> None:
         build.add(new_linear(build, 4, 4), choose("", "block"))
 
 
-MEMORY = (write, view, cat, dead)
+def ask(build: Builder, x: Node, choose: Choices) -> Node | None:
+    """Ask for the shape, dtype or device of a value; the answer scales or shapes another value, or is checked."""
+    how = choose("ndim", "size", "shape", "dtype", "numel", "like", "dim", "device", "new", "is_contiguous", "stride")
+    y = choose(*reversed(build.values))
+    if how == "ndim":
+        answer = build.function(getattr, x, "ndim")
+        build.function(torch._assert, build.function(operator.eq, answer, len(build.shape(x))), "dimensions")
+        return None
+    if how == "dtype":
+        return build.method("to", y, build.function(getattr, x, "dtype"))
+    if how == "device":
+        return build.method("to", y, device=build.function(getattr, x, "device"))
+    if how == "like":
+        return build.method(choose("view_as", "type_as", "expand_as", "to"), y, x)
+    if how == "new":
+        return build.function(operator.add, y, build.method("new_ones", x, 1))
+    if how == "shape":
+        answer = build.function(operator.getitem, build.function(getattr, x, "shape"), choose(0, -1))
+    else:
+        answer = build.method(how, x, *((choose(0, -1),) if how in ("size", "stride") else ()))
+    return build.function(operator.mul, y, answer)
+
+
+MEMORY = (write, view, cat, dead, ask)

@@ -20,8 +20,12 @@ WIDTH = 4
 INSTRUCTIONS = {**STEPS, **declared.INSTRUCTIONS}
 PATTERNS: dict[str, list[list[Step]]] = {
     **declared.PATTERNS,
-    "fold_scale": [[("linear", 0, 0), ("scale", 0, 0)]],
-    "join_linears": [[("linear", 0, 0), ("linear", 0, 0)], [("linear", 0, 0), ("linear", 0, 0), ("linear", 0, 0)]],
+    "fold_scale": [[("linear", 0, 0), ("scale", 0, 0)], [("linear", 0, 0), ("ask", 0, 0), ("scale", 0, 0)]],
+    "join_linears": [
+        [("linear", 0, 0), ("linear", 0, 0)],
+        [("linear", 0, 0), ("ask", 0, 0), ("linear", 0, 0)],
+        [("linear", 0, 0), ("linear", 0, 0), ("linear", 0, 0)],
+    ],
     "add_linears": [[("linear", 0, 0), ("linear", 1, 0), ("combine", 0, 1)]],
     "relu_once": [[("pointwise", 0, 2), ("pointwise", 0, 2), ("pointwise", 0, 2)], [("layer", 0, 2), ("layer", 0, 2)]],
     "remove_identity": [[("layer", 0, 0), ("layer", 0, 0)], [("linear", 0, 0), ("layer", 0, 0), ("write", 0, 0)]],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.fx import Graph, Node
 
 from fxopt.core import GraphIndex, TensorInfo
-from fxopt.passes.channels import asks_for_the_shape_only, place_after, source
+from fxopt.passes.channels import place_after, source
 
 
 def node_of(build: Callable[[Graph, Node], Node], x: torch.Tensor) -> tuple[Node, Node, torch.Tensor]:
@@ -95,14 +95,3 @@ def test_a_view_as_another_dtype_is_not_followed() -> None:
 def test_only_what_does_nothing_to_the_numbers_passes_them_on(build: Callable[..., Node], passes: bool) -> None:
     made, x, _ = node_of(build, torch.zeros(2, 3))
     assert (source(made, GraphIndex(made.graph.owning_module)) is x) is passes
-
-
-def test_who_asks_for_the_shape_only() -> None:
-    graph = Graph()
-    x, y = graph.placeholder("x"), graph.placeholder("y")
-    assert asks_for_the_shape_only(graph.call_method("size", (x, 0)), x)
-    assert asks_for_the_shape_only(graph.call_method("reshape_as", (y, x)), x)
-    assert not asks_for_the_shape_only(graph.call_method("reshape_as", (x, y)), x)
-    assert asks_for_the_shape_only(graph.call_function(getattr, (x, "shape")), x)
-    assert not asks_for_the_shape_only(graph.call_function(getattr, (x, "T")), x)
-    assert not asks_for_the_shape_only(graph.call_method("sum", (x,)), x)

@@ -14,6 +14,8 @@ PATTERNS = (
     [("norm", 1, 0), ("linear", 0, 0)],
     [("norm", 1, 0), ("linear", 0, 0), ("norm", 0, 0), ("linear", 0, 0)],
     [("norm", 1, 0), ("write", 2, 0), ("linear", 1, 0)],
+    [("linear", 1, 0), ("ask", 0, 0), ("norm", 0, 0)],
+    [("norm", 1, 0), ("ask", 0, 0), ("linear", 0, 0)],
     [("linear", 1, 0), ("norm", 0, 0), ("again", 2, 0)],
 )
 

@@ -14,6 +14,7 @@ from tests.passes.asserts import assert_close_and_reversible, assert_left_alone,
 PATTERNS = (
     [("conv", 1, 0), ("norm", 0, 0)],
     [("conv", 1, 0), ("layer", 0, 1), ("norm", 0, 0)],
+    [("conv", 1, 0), ("ask", 0, 0), ("norm", 0, 0)],
 )
 
 X = torch.linspace(-3, 5, 2 * 4 * 7 * 7).reshape(2, 4, 7, 7).sin()
