@@ -22,10 +22,17 @@ class Fingerprint:
 
     A tensor's digest is remembered by identity, memory and version, which every in-place operation raises, so only
     tensors that are new or were written to are read again.
+
+    Args:
+        like: begins with the digests that this one remembers.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[torch.Tensor, _Memory | None, str]] = {}
+    def __init__(self, like: Fingerprint | None = None) -> None:
+        self._known: dict[int, tuple[torch.Tensor, _Memory | None, str]] = {} if like is None else {**like._known}
+
+    def has_read(self, gm: GraphModule) -> bool:
+        """Check that the digest of every parameter and buffer of `gm` is remembered and still holds. Reads nothing."""
+        return all(self._remembered(tensor) is not None for tensor in (*gm.parameters(), *gm.buffers()))
 
     def of(self, gm: GraphModule) -> str:
         """A digest of all that a reverse has to bring back.
@@ -60,15 +67,20 @@ class Fingerprint:
                     yield f"{role} {full} {self._tensor(tensor) if first == full else f'is {first}'}"
 
     def _tensor(self, tensor: torch.Tensor) -> str:
-        known = self._known.get(id(tensor))
-        memory = _memory(tensor)
-        if known is not None and known[0] is tensor and memory and known[1] and known[1][:4] == memory[:4]:
-            content = known[2]
-        else:
-            content = _content(tensor)
+        content = self._remembered(tensor)
+        if content is None:
+            memory, content = _memory(tensor), _content(tensor)
             self._known[id(tensor)] = (tensor, memory, content)
         layout = f"{tuple(tensor.shape)} {tensor.stride() if tensor.layout == torch.strided else tensor.layout}"
         return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
+
+    def _remembered(self, tensor: torch.Tensor) -> str | None:
+        """The digest of the numbers of `tensor`, if it is remembered and holds."""
+        known = self._known.get(id(tensor))
+        memory = _memory(tensor)
+        if known is not None and known[0] is tensor and memory and known[1] and known[1][:4] == memory[:4]:
+            return known[2]
+        return None
 
 
 def fingerprint(gm: GraphModule) -> str:

@@ -35,7 +35,7 @@ def bytes_kept(gm: GraphModule) -> int:
     needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
     tensors = [
         *(t for entry in Ledger.entries_of(gm) for edit in entry.patch.edits for t in _tensors_of(edit)),
-        *Memo.of(gm).tensors(),
+        *Memo.kept_by(gm),
     ]
     kept = {memory.data_ptr(): memory.nbytes() for memory in _memory(tensors)}
     return sum(size for place, size in kept.items() if place not in needed)
@@ -54,7 +54,7 @@ def commit(gm: GraphModule) -> int:
     if isinstance(gm._modules.get(LEDGER), Ledger):
         Ledger.of(gm)  # where it was just loaded, its nodes become what they were
         del gm._modules[LEDGER]
-    Memo.of(gm).clear()
+    Memo.forget(gm)
     return freed
 
 

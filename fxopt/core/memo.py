@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
 from torch.fx import GraphModule
+
+Results: TypeAlias = tuple[nn.Parameter, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,18 +21,32 @@ class _Known:
     sources: tuple[weakref.ref[torch.Tensor], ...]
     states: tuple[object, ...]
     """Of the sources and of the results: where their numbers lie and how often they were written to."""
-    results: tuple[nn.Parameter, ...]
+    results: tuple[weakref.ref[nn.Parameter], ...]
 
 
 class Memo:
-    """What was computed for one graph module, for as long as it lives and the sources are unchanged.
+    """Weights computed for one graph module, for as long as it lives and the sources are unchanged.
 
     It holds the results, which cost memory after a reverse (`bytes_kept` counts them, `commit` lets go of them), but
     not the sources: when one of them goes, so does what was computed from it.
+
+    Several graph modules that share their weights may use one memo (`use`), each in a thread of its own: each weight
+    is then computed once, and is the same tensor in all of them, which is why none of them may write to it. A memo
+    remembers by the identity of the sources, so graph modules with weights of their own never meet in it.
+
+    Args:
+        most: so many bytes of results are held for their own sake, those that were used last. Beyond that, a result
+            is remembered while some graph module has it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = most
         self._known: dict[object, _Known] = {}
+        self._held: dict[object, Results] = {}
+        self._bytes = 0
+        self._gone: list[object] = []
+        """The keys whose sources went meanwhile."""
+        self._computing = threading.RLock()
 
     @staticmethod
     def of(gm: GraphModule) -> Memo:
@@ -38,48 +56,99 @@ class Memo:
             memo = _MEMOS[gm] = Memo()
         return memo
 
-    def computed(
-        self, function: Callable[..., tuple[torch.Tensor, ...]], sources: tuple[Any, ...]
-    ) -> tuple[nn.Parameter, ...]:
+    def use(self, gm: GraphModule) -> None:
+        """Let this be the memo of `gm`, as it may be that of others."""
+        _MEMOS[gm] = self
+        _SHARED.add(gm)
+
+    @staticmethod
+    def kept_by(gm: GraphModule) -> list[torch.Tensor]:
+        """The tensors that the memo of `gm` holds for it alone."""
+        return [] if gm in _SHARED else [tensor for held in Memo.of(gm)._held.values() for tensor in held]
+
+    @staticmethod
+    def forget(gm: GraphModule) -> None:
+        """Give `gm` an empty memo of its own."""
+        _MEMOS.pop(gm, None)
+        _SHARED.discard(gm)
+
+    def computed(self, function: Callable[..., tuple[torch.Tensor, ...]], sources: tuple[Any, ...]) -> Results:
         """See `Rewriter.computed`."""
         tensors = tuple(source for source in sources if isinstance(source, torch.Tensor))
         plain = tuple(id(source) if isinstance(source, torch.Tensor) else source for source in sources)
         key = (f"{function.__module__}.{function.__qualname__}", *plain)
+        with self._computing:
+            self._drop_gone()
+            results = self._remembered(key, tensors)
+            if results is None:
+                results = tuple(_parameter(tensor) for tensor in function(*sources))
+                states = _states((*tensors, *results))
+                if states is None:
+                    return results
+                self._drop(key)
+                known_by = weakref.ref(self)
+                self._known[key] = _Known(
+                    tuple(weakref.ref(tensor, lambda _: _forget(known_by, key)) for tensor in tensors),
+                    states,
+                    tuple(map(weakref.ref, results)),
+                )
+            self._hold(key, results)
+            return results
+
+    def _remembered(self, key: object, tensors: tuple[torch.Tensor, ...]) -> Results | None:
         known = self._known.get(key)
-        if (
-            known is not None
-            and all(ref() is tensor for ref, tensor in zip(known.sources, tensors))
-            and known.states == _states((*tensors, *known.results))
-        ):
-            return known.results
-        results = tuple(_parameter(tensor) for tensor in function(*sources))
-        states = _states((*tensors, *results))
-        if states is not None:
-            known_by = weakref.ref(self)
-            self._known[key] = _Known(
-                tuple(weakref.ref(tensor, lambda _: _forget(known_by, key)) for tensor in tensors), states, results
-            )
-        return results
+        if known is None or not all(ref() is tensor for ref, tensor in zip(known.sources, tensors)):
+            return None
+        results = tuple(result for ref in known.results if (result := ref()) is not None)
+        complete = len(results) == len(known.results)
+        return results if complete and known.states == _states((*tensors, *results)) else None
 
-    def tensors(self) -> list[torch.Tensor]:
-        """All that it holds."""
-        return [tensor for known in self._known.values() for tensor in known.results]
+    def _hold(self, key: object, results: Results) -> None:
+        """Hold `results` as those that were used last, and let go of what is too much."""
+        if self._held.pop(key, None) is None:
+            self._bytes += _size(results)
+        self._held[key] = results
+        while self._bytes > self._most:
+            least = self._held.pop(next(iter(self._held)))
+            self._bytes -= _size(least)
 
-    def clear(self) -> None:
-        self._known.clear()
+    def _drop(self, key: object) -> None:
+        self._known.pop(key, None)
+        held = self._held.pop(key, None)
+        if held is not None:
+            self._bytes -= _size(held)
+
+    def _drop_gone(self) -> None:
+        while self._gone:
+            self._drop(self._gone.pop())
+
+    def _source_went(self, key: object) -> None:
+        """Drop what was computed from it. That may be in any thread, which must not wait for one that computes."""
+        self._gone.append(key)
+        if self._computing.acquire(blocking=False):
+            try:
+                self._drop_gone()
+            finally:
+                self._computing.release()
 
 
 _MEMOS: weakref.WeakKeyDictionary[GraphModule, Memo] = weakref.WeakKeyDictionary()
+_SHARED: weakref.WeakSet[GraphModule] = weakref.WeakSet()
+"""The graph modules whose memo is not theirs alone."""
 
 
 def _forget(memo: weakref.ref[Memo], key: object) -> None:
     found = memo()
     if found is not None:
-        found._known.pop(key, None)
+        found._source_went(key)
 
 
 def _parameter(tensor: torch.Tensor) -> nn.Parameter:
     return tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, requires_grad=tensor.requires_grad)
+
+
+def _size(tensors: Results) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _states(tensors: tuple[torch.Tensor, ...]) -> tuple[object, ...] | None:

@@ -20,7 +20,7 @@ from fxopt.ui.pictures import PackedLayout, laying_out
 from fxopt.ui.session import RECENT, Session, Shown, Together
 from fxopt.ui.switches import widget_of
 from fxopt.ui.waiting import result_soon
-from fxopt.view import GraphView, Mark, VisibleGraph, default_unfolded, families, resolve, to_dot, visible
+from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, visible
 from fxopt.view.engine import engines
 
 HEIGHT = "var(--graph-height)"
@@ -95,7 +95,9 @@ def _graphs(session: Session) -> None:
 def _visible(session: Session, shown: Shown) -> VisibleGraph:
     if shown == "Now" and not session.workbench.is_changed:
         shown = "Original"
-    view = session.view_of(shown)
+    view, opened = session.view_of(shown), session.opened
+    if view is opened.view and session.unfolded == opened.blocks:
+        return opened.first_picture
     key = (view.digest, session.unfolded)
     return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded), answers=RECENT)
 
@@ -202,10 +204,9 @@ def _bar(session: Session) -> None:
 
 
 def _folding(session: Session) -> None:
-    blocks = session.remember("blocks", None, lambda: default_unfolded(session.view_of("Original")))
     for label, unfolded, told in (
         ("Fold", frozenset[str](), "Fold every module into one box"),
-        ("Blocks", blocks, "Open as many modules as fit a first look"),
+        ("Blocks", session.opened.blocks, "Open as many modules as fit a first look"),
         ("Unfold", _every(session), "Open every module"),
     ):
         st.button(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import streamlit as st
 from torch import nn
@@ -11,6 +12,8 @@ from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
 from fxopt.models import Inputs, ModelSource
+from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
+from fxopt.workbench import Workbench
 
 MODELS, CAPTURES = 3, 6
 """How many models and captures are kept in memory, for all visitors together."""
@@ -25,7 +28,25 @@ class OpenModel:
     batch: int
     sequence: int | None
     inputs: Inputs
-    pristine: GraphModule
+    workbench: Workbench
+    """With every pass off, for good: what visitors work on are others like it (`Workbench.another`)."""
+
+    @property
+    def pristine(self) -> GraphModule:
+        return self.workbench.pristine
+
+    @cached_property
+    def view(self) -> GraphView:
+        return GraphView.of(self.pristine)
+
+    @cached_property
+    def blocks(self) -> frozenset[str]:
+        """The modules that are open in the first picture."""
+        return default_unfolded(self.view)
+
+    @cached_property
+    def first_picture(self) -> VisibleGraph:
+        return visible(self.view, self.blocks)
 
     @property
     def report(self) -> CaptureReport:
@@ -54,4 +75,8 @@ def captured(
     """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
     model = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
-    return OpenModel(_source, model, batch, sequence, (args, kwargs), capture(model, args, kwargs, progress=_progress))
+    workbench = Workbench(capture(model, args, kwargs, progress=_progress))
+    workbench.release()
+    opened = OpenModel(_source, model, batch, sequence, (args, kwargs), workbench)
+    _ = opened.first_picture  # here, where others who ask for the same model wait, and is made once
+    return opened

@@ -20,7 +20,7 @@ from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
 from fxopt.ui.recent import keep_recent
 from fxopt.ui.switches import Switch, Switches, widget_of
-from fxopt.view import GraphView, PassStyle, default_unfolded, styles_of
+from fxopt.view import GraphView, PassStyle, styles_of
 from fxopt.workbench import Choice, PassState, Sites, Workbench
 
 T = TypeVar("T")
@@ -114,11 +114,11 @@ class Session:
     def __post_init__(self) -> None:
         self.at_work = threading.RLock()
         """Held by whoever acts on the session or draws it."""
-        self.workbench = Workbench(self.opened.pristine)
+        self.workbench = self.opened.workbench.another()
         self._kept: dict[str, dict[Hashable, Any]] = {}
         self._switches = Switches()
         self._listening: dict[str, Callable[[], None]] = {}
-        self.unfolded = default_unfolded(self.view_of("Original"))
+        self.unfolded = self.opened.blocks
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
     def resume(self, other: Session) -> None:
@@ -148,11 +148,12 @@ class Session:
     # ---- the graphs
 
     def graph_of(self, shown: Shown) -> GraphModule:
-        return self.workbench.current if shown == "Now" else self.opened.pristine
+        """One of the graphs, to be read: while nothing is on, both are the same."""
+        return self.workbench.current if shown == "Now" and self.workbench.is_changed else self.opened.pristine
 
     def view_of(self, shown: Shown) -> GraphView:
-        if shown == "Original":
-            return self.remember("original view", None, lambda: GraphView.of(self.opened.pristine))
+        if shown == "Original" or not self.workbench.is_changed:
+            return self.opened.view
         return self.remember(
             "view", self.workbench.choices, lambda: GraphView.of(self.workbench.current), answers=RECENT
         )

@@ -26,6 +26,7 @@ from fxopt.core import (
     shared_copy,
 )
 from fxopt.core.marks import ORIGIN, Origin
+from fxopt.core.memo import Memo
 from fxopt.edits import Edit
 from fxopt.passes import ALL_PASSES
 from fxopt.workbench.choosing import Sites, including, names_of, without
@@ -73,7 +74,10 @@ class Workbench:
         self._by_signature: dict[str, Pass[Any]] = {pass_.signature: pass_ for pass_ in given}
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
-        self.current: GraphModule = shared_copy(self.pristine)
+        self._given = given
+        self._weights = Memo(most=sum(weight.nbytes for weight in self.pristine.parameters()))
+        self._shares_weights = False
+        self._current: GraphModule | None = shared_copy(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
@@ -82,8 +86,63 @@ class Workbench:
         self._starts: list[int] = []
         self._states: list[PassState] = []
         self._build()
+        self._first = tuple(self._states)
+
+    def another(self) -> Workbench:
+        """Return another workbench for the same graph module and passes, at the start: every pass off, no history.
+
+        Both share the fingerprint and the first scan, which are plain data, and each weight that a pass computes: the
+        first workbench that needs it computes it, and it is the same tensor in the current graphs of all. So none of
+        these may be written to, as none may to the weights of the pristine graph, which they all share. The weights
+        that were used last are held, as many bytes as the pristine graph has; beyond that, those that are in use.
+
+        What is switched on one workbench is not seen on another, and each may be used in a thread of its own.
+        """
+        self._shares_weights = True
+        if self._current is not None:
+            self._weights.use(self._current)
+        new = type(self).__new__(type(self))
+        new.pristine, new.fingerprint, new._first = self.pristine, self.fingerprint, self._first
+        new._given, new._by_signature = self._given, {pass_.signature: pass_ for pass_ in self._given}
+        new._weights, new._shares_weights = self._weights, True
+        new._fingerprints = Fingerprint(self._fingerprints)
+        new._history = History(tuple(map(Choice, new._by_signature)))
+        new._current = None
+        new._done, new._starts, new._states = list(new.choices), [0] * len(self._given), list(self._first)
+        return new
+
+    def release(self) -> None:
+        """Let go of the current graph module, and of all memory that it takes; all else stays as it is.
+
+        It is built anew from what is on when it is next asked for, as another object.
+        """
+        self._current = None
+        same = next((i for i, choice in enumerate(self._done) if choice.on), len(self._done))
+        del self._done[same:], self._starts[same:]
 
     # ---- questions
+
+    @property
+    def current(self) -> GraphModule:
+        """The graph module with the passes that are on. It is changed in place by each switch, and is made when it is
+        first asked for where the workbench comes from `another` or has been told to `release`."""
+        if self._current is None:
+            self._current = self._copied(self.pristine)
+            if len(self._done) < len(self.choices):
+                self._build()
+        return self._current
+
+    @property
+    def _readable(self) -> GraphModule:
+        """The current graph module, or its like, to be read only: the pristine one before anything was switched."""
+        is_untouched = self._current is None and not any(choice.on for choice in self.choices)
+        return self.pristine if is_untouched else self.current
+
+    def _copied(self, gm: GraphModule) -> GraphModule:
+        copied = shared_copy(gm)
+        if self._shares_weights:
+            self._weights.use(copied)
+        return copied
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -122,12 +181,16 @@ class Workbench:
     @property
     def is_changed(self) -> bool:
         """Whether any site is on."""
-        return bool(Ledger.entries_of(self.current))
+        return bool(Ledger.entries_of(self._readable))
 
     @property
     def is_restored(self) -> bool:
         """Whether the current graph module is the pristine one, to the last bit (`fxopt.fingerprint`)."""
-        return not self.is_changed and self._fingerprints.of(self.current) == self.fingerprint
+        if self.is_changed:
+            return False
+        gm = self._readable
+        is_as_read = gm is self.pristine and self._fingerprints.has_read(gm)
+        return is_as_read or self._fingerprints.of(gm) == self.fingerprint
 
     @property
     def undone(self) -> tuple[Choice, ...] | None:
@@ -155,10 +218,11 @@ class Workbench:
     def story(self, name: str) -> list[str]:
         """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
         told = []
-        origin = next((n.meta.get(ORIGIN) for n in self.current.graph.nodes if n.name == name), None)
+        gm = self._readable
+        origin = next((n.meta.get(ORIGIN) for n in gm.graph.nodes if n.name == name), None)
         if isinstance(origin, Origin):
             told.append(f"made by {origin.pass_name} from {', '.join(origin.nodes) or origin.site}")
-        for entry in Ledger.entries_of(self.current):
+        for entry in Ledger.entries_of(gm):
             if name in entry.patch.changed:
                 told.append(f"changed by {entry.name} at {entry.site}")
             if name in entry.patch.removed:
@@ -174,9 +238,9 @@ class Workbench:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
         i, gone = self._position(pass_), names_of(site)
-        name, before = self.order[i].name, self._in_force(self.current)
         if not self.may_rest_on(pass_, site):
             return ()
+        name, before = self.order[i].name, self._in_force(self.current)
         after = set(self._in_force(self.trial(without(self.choices, self._states, i, site))))
         return tuple(
             pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
@@ -197,7 +261,7 @@ class Workbench:
 
         It is neither linted nor recompiled. A pass that fails is rolled back: it has no site on.
         """
-        gm = shared_copy(self.current)
+        gm = self._copied(self._readable)
         index, same = GraphIndex(gm), self._alike(choices)
         if same < len(self._starts):
             ledger = Ledger.of(gm)
