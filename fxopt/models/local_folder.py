@@ -25,6 +25,8 @@ from fxopt.models.source import Inputs, SizeRange, Sizes
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_MOST_JSON = 64 * 2**20
+"""Bytes of a JSON file: the index of the largest released models has some."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _NAMES_CODE_OR_FILES = {"auto_map", "custom_pipelines", "transformers_weights", "fusion_config"}
 
@@ -86,10 +88,14 @@ class LocalFolder:
         return example_call(model, *self.sizes.checked(self.title, batch, sequence))
 
     def _config(self) -> dict[str, Any]:
-        if not self.path.is_dir():
-            raise ModelError(f"{self.path}: there is no such folder; give one with config.json and *.safetensors")
         file = self.path / "config.json"
-        if not file.is_file():
+        try:
+            is_folder, has_config = self.path.is_dir(), file.is_file()
+        except OSError as error:
+            raise ModelError(f"{self.path}: it cannot be read ({error.strerror}); give another folder") from error
+        if not is_folder:
+            raise ModelError(f"{self.path}: there is no such folder; give one with config.json and *.safetensors")
+        if not has_config:
             raise ModelError(f"{self.path}: it has no config.json, which says what the architecture is")
         config = _json(file)
         if not isinstance(config.get("model_type"), str):
@@ -182,9 +188,14 @@ class LocalFolder:
 
 def _json(file: Path) -> dict[str, Any]:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        size = file.stat().st_size
+        content = json.loads(file.read_text(encoding="utf-8")) if size <= _MOST_JSON else None
+    except RecursionError as error:
+        raise ModelError(f"{file}: its lists and objects are nested too deeply to be read") from error
     except (ValueError, OSError) as error:  # bad UTF-8 and bad JSON are ValueErrors
         raise ModelError(f"{file}: it cannot be read as JSON ({error})") from error
+    if size > _MOST_JSON:
+        raise ModelError(f"{file}: it has {size:,} bytes, more than the {_MOST_JSON:,} that such a file may have")
     if not isinstance(content, dict):
         raise ModelError(f"{file}: it is JSON, but no object with names and values")
     return content

@@ -35,7 +35,7 @@ _PATH_HELP = "The way from an input to the output on which the boxes cost the mo
 
 def chosen_costs() -> tuple[Unit | None, bool]:
     """The cost that the visitor wants to see, if any, and whether the critical path by it."""
-    unit = UNITS[st.session_state.get("cost", "Cost: none")]
+    unit = UNITS.get(st.session_state.get("cost", ""))
     return unit, unit is not None and bool(st.session_state.get("critical path"))
 
 

@@ -13,6 +13,8 @@ class Drawn:
         """Whether every panel is being drawn, not some alone."""
         self.awaited: set[str] = set()
         """The panels that the run that was asked for last draws, as far as they are not drawn yet."""
+        self.looks: dict[str, tuple[object, ...]] = {}
+        """By panel, what the visitor looked at (`fxopt.ui.fault.look_of`) when it was last drawn without a fault."""
         self._shown: dict[str, tuple[Callable[[], Hashable], Hashable]] = {}
 
     def note(self, name: str, shows: Callable[[], Hashable]) -> None:

@@ -17,6 +17,9 @@ from typing import Any, Literal, TypeAlias
 
 import streamlit as st
 
+from fxopt.ui.events import news, sent_by
+from fxopt.ui.markdown import code as in_code
+from fxopt.ui.presence import presence
 from fxopt.view import ResolvedMarks
 
 _FOLDER = Path(__file__).parent / "component"
@@ -74,20 +77,33 @@ def heard_of(key: str) -> int:
     return _heard(key).number
 
 
-def obey_graph(key: str, on_select: Callable[[str | None], None], on_toggle: Callable[[str], None]) -> None:
-    """Do what the visitor did in the graph `key` since the last time. To be called before what that changes is drawn.
+def obey_graph(
+    key: str, on_select: Callable[[str], None], on_toggle: Callable[[str], None], knows: Callable[[str], bool]
+) -> str:
+    """Apply the acts in the graph `key` since the last run. To be called before anything that they change is drawn.
 
-    `on_select` is called with what was selected (None for nothing), `on_toggle` with the path of the module to fold or
-    unfold. Not in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+    `on_select` is called with the name that was selected (empty for nothing), `on_toggle` with the path of the module
+    to fold or unfold. A name of which `knows` is false is ignored. Not in a callback: where clicks come quickly,
+    Streamlit ends a run as soon as it looks at its state.
+
+    Returns:
+        the complaint about acts that were refused; empty where there were none.
     """
-    heard, told = _heard(key), (st.session_state.get(key) or {}).get("events") or ()
-    for number, what, name in told:
-        if number > heard.number:
-            heard.number = number
-            if what == "fold":
-                on_toggle(name)
-            else:
-                on_select(name)
+    heard, is_here = _heard(key), presence(grace=0)
+    told = news(sent_by(key, "events"), heard.number)
+    unknown = ""
+    for number, what, name in told.acts:
+        if not is_here():
+            return ""
+        heard.number = number
+        if what not in ("fold", "select") or not knows(f"@{name}" if what == "fold" else name):
+            unknown = f"There is no {in_code(ascii(name))} in either graph; nothing was done about it."
+        elif what == "fold":
+            on_toggle(name)
+        else:
+            on_select(name)
+    heard.number = told.last
+    return told.complaint or unknown
 
 
 def graph_code() -> None:

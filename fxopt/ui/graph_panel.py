@@ -11,6 +11,7 @@ from typing import get_args
 import streamlit as st
 
 from fxopt.ui.costs import chosen_costs, cost_controls, costs_of, drawn_costs
+from fxopt.ui.fault import complain
 from fxopt.ui.foreseen import End
 from fxopt.ui.graph_component import Bars, View, Way, graph_component, heard_of, obey_graph
 from fxopt.ui.markdown import escaped
@@ -53,7 +54,15 @@ def _obey(session: Session) -> None:
     """Do what the visitor did in the graphs since the last time."""
     shown = session.together or session.shown
     for key, of in (("graph", "Now" if shown == "Side by side" else shown), ("graph before", "Original")):
-        obey_graph(key, lambda name, of=of: _select(session, name or "", of), session.fold)  # type: ignore[misc]
+        obeyed = obey_graph(key, partial(_select, session, shown=of), session.fold, partial(_knows, session))
+        complain(obeyed)
+
+
+def _knows(session: Session, name: str) -> bool:
+    """Return whether one of the graphs has the node `name`, or the module where it is ``@path``; '' is for nothing."""
+    if name.startswith("@"):
+        return name.partition("#")[0][1:] in _every(session)
+    return not name or any(name in session.view_of(shown).by_name for shown in get_args(Shown))
 
 
 def _shown_by_graphs(session: Session) -> Hashable:
@@ -224,9 +233,9 @@ def _folding(session: Session) -> None:
 
 def _show(session: Session) -> None:
     chosen = st.session_state["shown"]
-    if chosen == "Side by side" or chosen == "Diff":
+    if chosen in get_args(Together):
         session.together = chosen
-    else:
+    elif chosen in get_args(Shown):  # after a run that did not draw it, Streamlit has None there
         session.shown, session.together = chosen, None
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
+from fxopt.ui.events import news, sent_by
+from fxopt.ui.fault import complain
 from fxopt.ui.panel import panel, redraw
+from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 KEY = "keys"
@@ -92,24 +96,32 @@ def _heard() -> Heard:
 
 
 def _obey(session: Session) -> None:
-    """Do what the keys say that were pressed since the last time."""
-    act(session, _heard(), (st.session_state.get(KEY) or {}).get("pressed") or ())
+    """Apply the presses since the last run."""
+    complain(act(session, _heard(), sent_by(KEY, "pressed"), presence(grace=0)))
 
 
-def act(session: Session, heard: Heard, pressed: Iterable[tuple[int, str]]) -> None:
-    """Do what the presses say that were not heard before."""
-    for number, key in pressed:
-        if number > heard.number:
-            heard.number = number
-            if key == "?":
-                heard.sheets += 1
-            elif key in _ACTS:
-                _ACTS[key](session)
-            elif key.startswith("move "):
-                _place(session, *key.split()[1:])
+def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool] = lambda: True) -> str:
+    """Apply the presses ``[[number, key], ...]`` that were not heard before, for as long as the visitor `is_here`.
+
+    Returns:
+        the complaint about the presses that were refused; empty where there were none.
+    """
+    told = news(pressed, heard.number)
+    for number, key, _ in told.acts:
+        if not is_here():
+            return ""
+        heard.number = number
+        if key == "?":
+            heard.sheets += 1
+        elif key in _ACTS:
+            _ACTS[key](session)
+        elif key.startswith("move "):
+            _place(session, *key.split()[1:3])
+    heard.number = told.last
+    return told.complaint
 
 
-def _place(session: Session, letter: str, before: str = "") -> None:
+def _place(session: Session, letter: str = "", before: str = "") -> None:
     """A pass was dragged by its letter to before another one, or to the end of the list."""
     names = {style.letter: style.name for style in session.styles.values()}
     if letter in names and (not before or before in names):

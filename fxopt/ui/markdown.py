@@ -14,7 +14,18 @@ def escaped(text: str) -> str:
     >>> print(escaped("a_b: [1]"))
     a\_b\: \[1\]
     """
-    return "  \n".join(_SPECIAL.sub(r"\\\1", line) for line in text.splitlines())
+    return "  \n".join(_SPECIAL.sub(r"\\\1", line) for line in sendable(text).splitlines())
+
+
+def sendable(text: str) -> str:
+    r"""Return `text` with a question mark for each half of a character, which UTF-8 cannot carry.
+
+    The name of a file that is no UTF-8 has such halves in Python.
+
+    >>> sendable("a\udcff")
+    'a?'
+    """
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def code(text: str) -> str:
@@ -23,7 +34,7 @@ def code(text: str) -> str:
     >>> code("a`b")
     '`` a`b ``'
     """
-    text = re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r"\s+", " ", sendable(text)).strip()
     if not text:
         return ""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)

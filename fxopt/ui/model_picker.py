@@ -6,6 +6,8 @@ import streamlit as st
 
 from fxopt.core.errors import ModelError
 from fxopt.models import ZOO, SizeRange, Sizes, model_source
+from fxopt.ui.fault import told_in_place
+from fxopt.ui.folders import MOST_TEXT, folders_here
 from fxopt.ui.keys import ask_for_sheet
 from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import FOLDER, Opening, Request
@@ -20,6 +22,13 @@ _FOLDER_HELP = (
 
 def model_picker() -> Session | None:
     """Draw the picker, open what was asked for, and give the session; None while nothing could be opened."""
+    with told_in_place("picker of models"):
+        _picker()
+    session: Session | None = st.session_state.get("session")
+    return session
+
+
+def _picker() -> None:
     _choose_model()
     _ask_for_what_is_chosen()
     # Both places are there in each run: what comes below keeps its position, or the browser would build it anew.
@@ -31,14 +40,15 @@ def model_picker() -> Session | None:
             show_problem(problem, session.opened.source.title if session else "")
     elif session is None:
         told.info("No model is open. Choose one above; the small ones open at once.", icon=":material/account_tree:")
-    return session
 
 
 def _choose_model() -> None:
     widths = [0.9, 3.5, 3.6, 1.4, 1.4, 1.3]
     brand, picker, where, batch, sequence, reading = st.columns(widths, vertical_alignment="bottom")
     brand.html('<h1 class="brand">fxopt</h1>')
-    titles = {source.key: source.title for source in ZOO} | {FOLDER: "A folder with weights (safetensors) …"}
+    titles = {source.key: source.title for source in ZOO}
+    if not folders_here().is_empty:
+        titles[FOLDER] = "A folder with weights (safetensors) …"
     picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model")
     key = st.session_state["model"]
     if key == FOLDER:
@@ -46,6 +56,7 @@ def _choose_model() -> None:
             "Folder",
             key="folder",
             placeholder="/path/to/model, then Enter",
+            max_chars=MOST_TEXT,
             help=_FOLDER_HELP,
         )
     else:
@@ -134,10 +145,10 @@ def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:
             opening.job.cancel()  # a newer request ends an older one
         opening = st.session_state["opening"] = Opening(request, st.session_state.get("session"))
     opening.wait(waiting)
+    for done in ("request", "opening"):
+        st.session_state.pop(done, None)
     if opening.job.failure is not None:
         st.session_state["problem"] = Problem.of(opening.title, opening.job.failure)
     else:
         st.session_state["session"] = opening.session()
         st.session_state.pop("problem", None)
-    for done in ("request", "opening"):
-        st.session_state.pop(done, None)

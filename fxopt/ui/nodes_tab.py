@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,8 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from fxopt.ui.costs import WORDS, costs_of, path_of
+from fxopt.ui.events import sent_by
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.panel import redraw
+from fxopt.ui.search import MOST_TEXT, found
 from fxopt.ui.session import Session
 from fxopt.view import GraphView, NodeView
 
@@ -33,10 +34,19 @@ def _obey(session: Session) -> None:
     table: Table | None = st.session_state.get("nodes table")
     if table is None:
         return
-    rows = list((st.session_state.get(table.key) or {}).get("selection", {}).get("rows", table.rows))
+    rows = _rows(table)
     if rows != table.rows:
         table.rows = rows
         session.select(table.names[rows[0]] if rows else "")
+
+
+def _rows(table: Table) -> list[int]:
+    """Return the chosen rows: at most one, which is there."""
+    selection = sent_by(table.key, "selection")
+    rows = selection.get("rows") if isinstance(selection, Mapping) else None
+    if not isinstance(rows, list):
+        return table.rows
+    return [row for row in rows[:1] if type(row) is int and 0 <= row < len(table.names)]
 
 
 def nodes_tab(session: Session) -> None:
@@ -46,9 +56,9 @@ def nodes_tab(session: Session) -> None:
         "Find nodes by name, target, module path or shape; a regular expression if you like",
         key="asked nodes",
         placeholder="linear|matmul, encoder.layer.3, 8×64 …",
+        max_chars=MOST_TEXT,
     ).strip()
-    fits, fault = _tester(asked)
-    nodes = [node for node in view.nodes if any(map(fits, _texts(node)))]
+    nodes, fault = found(asked, view.nodes, _texts)
     told = f"{counted(len(nodes), 'node')} of {len(view.nodes):,} in {_where(session)}"
     st.caption(f"{told}. {escaped(fault)}" if fault else f"{told}. Choose a row to select the node in the graph too.")
     if not nodes:
@@ -63,16 +73,6 @@ def _where(session: Session) -> str:
 
 def _texts(node: NodeView) -> tuple[str, ...]:
     return node.name, node.op, node.target, node.called, node.module, node.shape, node.dtype
-
-
-def _tester(asked: str) -> tuple[Callable[[str], bool], str]:
-    """Return a predicate for a query, which is a regular expression where it parses as one; and its error."""
-    plain = asked.lower()
-    try:
-        pattern = re.compile(asked, re.IGNORECASE)
-    except re.error as error:
-        return (lambda text: plain in text.lower()), f"Taken as plain text, for it is no regular expression: {error}"
-    return (lambda text: plain in text.lower() or pattern.search(text) is not None), ""
 
 
 def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:

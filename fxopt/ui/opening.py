@@ -12,6 +12,7 @@ import streamlit as st
 
 from fxopt.core.news import news_to
 from fxopt.models import LocalFolder, ModelSource, model_source
+from fxopt.ui.folders import folders_here
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import captured
@@ -33,14 +34,19 @@ class Request:
 
     @property
     def source(self) -> ModelSource:
-        return LocalFolder(Path(self.folder).expanduser()) if self.key == FOLDER else model_source(self.key)
+        return LocalFolder(self.path) if self.key == FOLDER else model_source(self.key)
+
+    @property
+    def path(self) -> Path:
+        """The folder, where it is one that may be opened here; a `ModelError` says why not."""
+        return folders_here().folder(self.folder)
 
     @property
     def stamp(self) -> str:
         """Changes where a file of the folder does, so that a folder that was mended is read again."""
         if self.key != FOLDER:
             return ""
-        folder = Path(self.folder).expanduser()
+        folder = self.path
         files = (folder / "config.json", *sorted(folder.glob("*.safetensors")))
         return " ".join(f"{file.stat().st_mtime_ns} {file.stat().st_size}" for file in files if file.is_file())
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import streamlit as st
 
+from fxopt.ui.fault import look_back, look_of, show_complaints, told_in_place
 from fxopt.ui.session import Session
 
 ALL = "all panels"
@@ -40,12 +41,28 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
             session.obey()
             if name != ALL and set(drawn.stale) - drawn.awaited - {name}:
                 rerun()  # what was done here, or came together with it, changes more than this panel
-        drawn.note(name, lambda: shows(session))
         before, drawn.everything = drawn.everything, drawn.everything or name == ALL
+        failed = True
         try:
-            draw(session)
+            with told_in_place(name):
+                drawn.note(name, lambda: shows(session))
+                draw(session)
+                failed = False
         finally:
             drawn.everything = before
+        if failed:
+            _look_back(session, name)
+        else:
+            drawn.looks[name] = look_of(session)
+        if not drawn.everything or name == ALL:
+            show_complaints()
+
+
+def _look_back(session: Session, name: str) -> None:
+    """Let the visitor look at what the panel could show, and draw the page anew where that is something else."""
+    look = session.drawn.looks.get(name)
+    if look is not None and look_back(session, look):
+        st.rerun()
 
 
 def redraw(session: Session) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from fxopt.ui.events import MOST_TEXT, sent_by
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session
@@ -76,7 +77,8 @@ def _draw(session: Session) -> None:
 
 
 def _remember_where(session: Session) -> None:
-    row = (st.session_state.get(KEY) or {}).get("over", "")
+    sent = sent_by(KEY, "over")
+    row = sent if isinstance(sent, str) and len(sent) <= MOST_TEXT else ""
     session.pointed_at = (row, session.workbench.choices)
 
 

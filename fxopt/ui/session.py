@@ -14,6 +14,7 @@ from fxopt.core import FxoptError
 from fxopt.edits import Edit
 from fxopt.evidence.running import run
 from fxopt.ui.drawn import Drawn
+from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.foreseen import Foreseen
 from fxopt.ui.job import Job
 from fxopt.ui.open_model import OpenModel
@@ -67,7 +68,8 @@ def alone(act: Act) -> Act:
     def waiting(self: Session, *args: Any, **kwargs: Any) -> None:
         with self.at_work:
             self.acted += 1
-            act(self, *args, **kwargs)
+            with all_or_nothing(self):
+                act(self, *args, **kwargs)
 
     return waiting  # type: ignore[return-value]
 
@@ -216,7 +218,8 @@ class Session:
                 if self._is_there(switch):
                     self.turn(switch.pass_name, switch.sites, switch.place, widget=switch.widget)
             for obey in self._listening.values():
-                obey()
+                with all_or_nothing(self):
+                    obey()
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""

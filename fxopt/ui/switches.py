@@ -73,7 +73,9 @@ class Switches:
         Not each in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
         """
         for switch in list(self._by_widget.values()):
-            wanted = bool(st.session_state.get(switch.key, switch.place))
+            wanted = st.session_state.get(switch.key)
+            if not isinstance(wanted, bool):
+                continue
             if wanted != switch.place:
                 switch.place = wanted
                 yield switch

@@ -7,6 +7,7 @@ const TO_PYTHON = new Set([
   "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo", "earlier", "later",
 ]);
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
+const MOST_WAITING = 64; // as MOST_ACTS in events.py
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.focus(),
   " ": (pane) => pane.fit(),
@@ -61,6 +62,7 @@ class Listener {
   }
 
   tell(key) {
+    if (this.waiting.length >= MOST_WAITING) return; // Python does no more of one message
     globalThis.__fxopt?.foresee?.(FORESEEN[key] ?? key);
     this.waiting.push([++this.count, key]);
     this.send(this.waiting);

@@ -3,6 +3,7 @@
 // Nothing is sent to Python but what the visitor does. The viewport never leaves the browser. What the visitor does is
 // sent with its number until Python has acknowledged it, so that of many quick acts none is lost and none is done twice.
 
+const MOST_WAITING = 64; // as MOST_ACTS in events.py
 const MOTION = 220; // ms in which boxes glide to their places in a new layout
 const PATIENCE = 5000; // ms after which a module that was to be opened can be tried again
 const KEY_DELAY = 150; // ms that arrow keys must rest before Python hears of the selection
@@ -231,6 +232,7 @@ class Pane {
   }
 
   tell(what, name) {
+    if (this.waiting.length >= MOST_WAITING) return; // Python does no more of one message
     this.waiting.push([++this.count, what, name]);
     this.setState("events", [...this.waiting]);
   }

@@ -1,0 +1,89 @@
+"""Validation of the values that components send: a browser may send any JSON, of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
+
+import streamlit as st
+
+MOST_ACTS = 64
+"""Acts of one message that are obeyed. The components keep at most so many unanswered (`MOST_WAITING` in pane.js and
+keys.js), so only a client of another make sends more."""
+MOST_TEXT = 1000
+"""Characters of a name in a message."""
+FURTHEST = 2**31
+"""How far the number of an act may lie beyond that of the act before. JavaScript counts exactly up to 2**53, so no
+single message can use the numbers up."""
+
+
+class Act(NamedTuple):
+    """One act of the visitor: its number, its kind or key, and the name it is about."""
+
+    number: int
+    what: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class News:
+    """The acts of a message that are new and well formed."""
+
+    acts: tuple[Act, ...]
+    last: int
+    """The number of the last act of the message: those up to it are answered, also where they were refused."""
+    refused: int = 0
+    """The entries that are no acts, or too many."""
+
+    @property
+    def complaint(self) -> str:
+        """The sentence to show where a part of the message was refused; empty where nothing was."""
+        if not self.refused:
+            return ""
+        return f"{self.refused:,} entries of a message from the browser were ignored: they are no acts, or too many."
+
+
+def sent_by(key: str, entry: str) -> Any:
+    """The `entry` of the component `key` as the browser sent it; None where there is none."""
+    state = st.session_state.get(key)
+    return state.get(entry) if isinstance(state, Mapping) else None
+
+
+def news(sent: Any, heard: int) -> News:
+    """Return the acts in `sent`, ``[[number, what, name], ...]``, beyond the number `heard`.
+
+    >>> news([[1, "fold", "a"], [2, "select", None], [3, 4, "b"], "x"], heard=1)
+    News(acts=(Act(number=2, what='select', name=''),), last=2, refused=2)
+    """
+    if sent is None:
+        return News((), heard)
+    if not isinstance(sent, list | tuple):
+        return News((), heard, refused=1)
+    acts: list[Act] = []
+    refused, last = 0, heard
+    for entry in islice(sent, 2 * MOST_ACTS):
+        act = _act(entry)
+        if act is None or act.number > heard + FURTHEST:
+            refused += 1
+        elif act.number > last:
+            last = act.number
+            acts.append(act)
+    left = len(sent) - 2 * MOST_ACTS
+    if left > 0:
+        end = _act(sent[-1])
+        last = end.number if end is not None and last < end.number <= heard + FURTHEST else last
+    more = max(len(acts) - MOST_ACTS, 0) + max(left, 0)
+    return News(tuple(acts[:MOST_ACTS]), last, refused + more)
+
+
+def _act(entry: Any) -> Act | None:
+    if not isinstance(entry, list | tuple) or not 2 <= len(entry) <= 3:
+        return None
+    number, what, name = (*entry, None)[:3]
+    if type(number) is not int or number <= 0:
+        return None
+    if not isinstance(what, str) or not isinstance(name, str | None) or len(what) + len(name or "") > MOST_TEXT:
+        return None
+    return Act(number, what, name or "")
