@@ -20,6 +20,6 @@ numerics = compare_outputs(wb.pristine, wb.current, [((x,), {})])
 print(numerics.verdict)
 assert numerics.fits
 
-latency = measure(wb.pristine, wb.current, (x,), rounds=5)
+latency = measure(wb.pristine, wb.current, (x,))
 print(latency.verdict)  # on a noisy machine, "no difference shown" is the honest answer
 print(latency.frame)
