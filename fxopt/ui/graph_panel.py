@@ -80,7 +80,7 @@ def _look(session: Session, end: End) -> tuple[Hashable, ...]:
 
 def _graphs(session: Session) -> None:
     """Draw one of the two graphs, both side by side, or both in one picture."""
-    session.listen("graphs", partial(_obey, session))
+    session.listen("graphs", _obey)
     together = session.together == "Side by side"
     panes = get_args(Shown) if together else (session.together or session.shown,)
     # What tells of waiting has a place of its own: the graph would be built anew if something came before it.

@@ -78,7 +78,7 @@ def keys_panel(session: Session) -> None:
 
 
 def _draw(session: Session) -> None:
-    session.listen("keys", partial(_obey, session))
+    session.listen("keys", _obey)
     heard = _heard()
     _keys(key=KEY, data={"heard": heard.number}, on_pressed_change=partial(redraw, session))
     if heard.shown != heard.sheets:

@@ -50,7 +50,7 @@ def _rows(table: Table) -> list[int]:
 
 
 def nodes_tab(session: Session) -> None:
-    session.listen("nodes", partial(_obey, session))
+    session.listen("nodes", _obey)
     view = session.view_of(session.shown)
     asked = st.text_input(
         "Find nodes by name, target, module path or shape; a regular expression if you like",

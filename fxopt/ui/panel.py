@@ -8,6 +8,7 @@ the order in which they were drawn first; where that is not known beforehand, th
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -45,7 +46,7 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
         failed = True
         try:
             with told_in_place(name):
-                drawn.note(name, lambda: shows(session))
+                drawn.note(name, _shown_by(shows, weakref.ref(session)))
                 draw(session)
                 failed = False
         finally:
@@ -56,6 +57,16 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
             drawn.looks[name] = look_of(session)
         if not drawn.everything or name == ALL:
             show_complaints()
+
+
+def _shown_by(shows: Callable[[Session], Hashable], whose: weakref.ref[Session]) -> Callable[[], Hashable]:
+    """Return `shows` of a session that holds it: a circle, in which the session would wait for a collection."""
+
+    def shown() -> Hashable:
+        session = whose()
+        return shows(session) if session is not None else None
+
+    return shown
 
 
 def _look_back(session: Session, name: str) -> None:

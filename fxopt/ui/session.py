@@ -119,7 +119,7 @@ class Session:
         self.workbench = self.opened.workbench.another()
         self._kept: dict[str, dict[Hashable, Any]] = {}
         self._switches = Switches()
-        self._listening: dict[str, Callable[[], None]] = {}
+        self._listening: dict[str, Callable[[Session], None]] = {}
         self.unfolded = self.opened.blocks
         self.looked_at = next((state.name for state in self.workbench.states if state.sites), "")
 
@@ -133,6 +133,18 @@ class Session:
         self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
         self.shown, self.together, self.unfolded = other.shown, other.together, other.unfolded
         self.only_acting = other.only_acting
+
+    def rest(self) -> None:
+        """Let go of all that can be made again; nothing that the visitor chose is lost.
+
+        What is left of it are reference cycles of torch.fx, for Python to collect.
+        """
+        with self.at_work:
+            if self.laying_out is not None:
+                self.laying_out[1].cancel()
+            self.picture = self.laying_out = None
+            self._kept.clear()
+            self.workbench.release()
 
     def remember(self, what: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
         """The answer to `what` at `key`, made where none of the last answers was for this key.
@@ -206,8 +218,11 @@ class Session:
         """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so."""
         return self._switches.place(widget, name, sites, on)
 
-    def listen(self, to: str, obey: Callable[[], None]) -> None:
-        """Let `obey` do what the visitor does at `to`, which was drawn just now."""
+    def listen(self, to: str, obey: Callable[[Session], None]) -> None:
+        """Let `obey` do for this session what the visitor does at `to`, which was drawn just now.
+
+        It is given the session, and holds none: one that held itself would wait for a collection when it is let go.
+        """
         self._listening[to] = obey
 
     def obey(self) -> None:
@@ -219,7 +234,7 @@ class Session:
                     self.turn(switch.pass_name, switch.sites, switch.place, widget=switch.widget)
             for obey in self._listening.values():
                 with all_or_nothing(self):
-                    obey()
+                    obey(self)
 
     def _is_there(self, switch: Switch) -> bool:
         """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""

@@ -8,6 +8,7 @@ from fxopt.ui.evidence_panel import evidence_panel
 from fxopt.ui.graph_panel import graph_panels
 from fxopt.ui.inspector import inspector_panel
 from fxopt.ui.keys import keys_panel
+from fxopt.ui.leaving import look_after
 from fxopt.ui.panel import ALL, panel
 from fxopt.ui.pass_panel import pass_panel, shown_by_passes
 from fxopt.ui.session import Session
@@ -15,6 +16,7 @@ from fxopt.ui.session import Session
 
 def workplace(session: Session) -> None:
     """Draw the work place. A switch in the list of passes changes all of it, and nothing above."""
+    look_after(session)
     panel(session, ALL, _panels, shown_by_passes)
 
 

@@ -105,7 +105,7 @@ def test_panels_that_run_together_wait_for_each_other(session: Session, asked: l
 
 def test_what_the_visitor_did_is_done_before_a_panel_is_drawn_alone(session: Session, asked: list[Any]) -> None:
     the_page(session)
-    session.listen("graph", lambda: session.select("stem_relu"))
+    session.listen("graph", lambda session: session.select("stem_relu"))
     seen: list[str] = []
     with pytest.raises(WholePageError):
         draw(session, "inspected", lambda session: session.selected, lambda session: seen.append(session.selected))

@@ -1,0 +1,106 @@
+"""Visitors who leave: their sessions rest, and their memory goes back to the system, beside the page.
+
+Streamlit keeps the state of a visitor for two minutes after the connection ended, in case it was the network, and that
+of up to 128 of them. A session that rests keeps its choices, and lets go of all that can be made from them again. A
+graph of torch.fx is full of reference cycles, which only Python's collector finds. A collection holds up every thread,
+the longer the more objects there are; so one is made for all who left, and it passes over the imported libraries.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import queue
+import sys
+import threading
+import weakref
+
+import streamlit as st
+from streamlit.logger import get_logger
+
+from fxopt.ui.session import Session
+
+QUIET_SECONDS = 1.0
+"""Who leaves within so long of another one is cleared up after together with them, most of them as a class ends."""
+MOST_AT_ONCE = 32
+
+_LOG = get_logger(__name__)
+
+
+class Housekeeping:
+    """Clears up after the visitors who left, in a thread of its own; one for the process."""
+
+    def __init__(self) -> None:
+        gc.freeze()  # what is there by now are modules, classes and functions
+        self._left: queue.Queue[weakref.ref[Session]] = queue.Queue()
+        threading.Thread(target=self._run, name="housekeeping", daemon=True).start()
+
+    def left(self, session: weakref.ref[Session]) -> None:
+        """Take note that the visitor of a session has left. Returns at once."""
+        self._left.put(session)
+
+    def wait(self) -> None:
+        """Wait until all is cleared up."""
+        self._left.join()
+
+    def _run(self) -> None:
+        while True:
+            for session in (left := self._next()):
+                _rest(session)
+            give_back_memory()
+            for _ in left:
+                self._left.task_done()
+
+    def _next(self) -> list[weakref.ref[Session]]:
+        left = [self._left.get()]
+        while len(left) < MOST_AT_ONCE:
+            try:
+                left.append(self._left.get(timeout=QUIET_SECONDS))
+            except queue.Empty:
+                break
+        return left
+
+
+def _rest(left: weakref.ref[Session]) -> None:
+    session = left()
+    if session is not None:
+        try:
+            session.rest()
+        except Exception:  # noqa: BLE001 - the thread clears up after others; the log tells
+            _LOG.exception("fxopt: a session whose visitor left could not rest")
+
+
+def give_back_memory() -> None:
+    """Collect garbage cycles, and return free memory to the operating system, where it takes it (glibc)."""
+    gc.collect()
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+
+
+class _Visit:
+    """The connection of one browser tab. Streamlit ends it in the thread that serves everybody."""
+
+    def __init__(self, housekeeping: Housekeeping) -> None:
+        self._housekeeping = housekeeping
+        self.session: weakref.ref[Session] | None = None
+
+    def end(self) -> None:
+        if self.session is not None:
+            self._housekeeping.left(self.session)
+
+
+@st.cache_resource(show_spinner=False)
+def housekeeping() -> Housekeeping:
+    return Housekeeping()
+
+
+@st.cache_resource(scope="session", show_spinner=False, on_release=_Visit.end)
+def _visit() -> _Visit:
+    return _Visit(housekeeping())
+
+
+def look_after(session: Session) -> None:
+    """Let the session of the visitor whose page is being drawn rest once they leave; they may come back."""
+    _visit().session = weakref.ref(session)
