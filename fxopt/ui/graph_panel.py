@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import html
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
@@ -23,12 +23,15 @@ from fxopt.ui.switches import widget_of
 from fxopt.ui.waiting import result_soon
 from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, visible
 from fxopt.view.engine import engines
+from fxopt.view.program import EngineError, answer_of
 
 HEIGHT = "var(--graph-height)"
 """As page.css says it, for what stands beside the graph as well."""
 
 VIEWS = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
+
+SVG_SECONDS = 60
 
 HEAD_START_SECONDS = 0.35
 """So long a new visitor's graph is on its way alone. Streamlit's page fetches what draws a kind of element when the
@@ -270,11 +273,15 @@ def _looked_at(session: Session) -> GraphView:
 
 
 def _svg(dot: str) -> bytes:
+    """Return the SVG that the first engine makes which can; one that says why there is none, where none can."""
+    told = "no layout engine is installed"
     for _, program in engines():
-        return subprocess.run(
-            [program, "-Tsvg"], input=dot.encode(), capture_output=True, timeout=60, check=True
-        ).stdout
-    return b""
+        try:
+            return answer_of([program, "-Tsvg"], dot.encode(), SVG_SECONDS)
+        except EngineError as error:
+            told = str(error)
+    text = f'<text x="10" y="30">No picture: {html.escape(told)}</text>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="50">{text}</svg>'.encode()
 
 
 def _shown_by_facts(session: Session) -> Hashable:

@@ -7,17 +7,17 @@ integers of a given size, and the labels are drawn in the browser.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fxopt.core.errors import FxoptError
+from fxopt.view.program import EngineError, answer_of
 from fxopt.view.visible import Item
 
 Box: TypeAlias = tuple[float, float, float, float]
@@ -26,20 +26,11 @@ Box: TypeAlias = tuple[float, float, float, float]
 Curve: TypeAlias = tuple[float, ...]
 """x, y, x, y, ...: a straight line (4 numbers), or Bézier pieces that share end points."""
 
+MOST_ANSWER, BYTES_EACH = 2**20, 4_000
+"""Bytes of an answer, and so many more for each box and edge. Measured: 180 to 250 for each."""
+
 LARGE = 1500
 """From so many boxes on, straight edges and a short simplex search: else the engine takes minutes."""
-
-
-POLL_SECONDS = 0.1
-"""Seconds between two checks that a layout is still wanted."""
-
-
-class EngineError(FxoptError, RuntimeError):
-    """A layout engine gave no layout: it is missing, crashed, took too long, or answered nonsense."""
-
-
-class LayoutStoppedError(FxoptError, RuntimeError):
-    """Nobody waits for this layout any more."""
 
 
 @dataclass(frozen=True)
@@ -79,42 +70,12 @@ def place(
         LayoutStoppedError: the layout is no longer `wanted`; the engine was ended.
     """
     text, clusters = dot_text(items, sizes, edges)
-    try:
-        answer = _answer(program, text.encode(), timeout, wanted)
-    except subprocess.TimeoutExpired as error:
-        raise EngineError(f"{program} was stopped after {timeout:.0f} s on {len(items):,} boxes") from error
+    most = MOST_ANSWER + BYTES_EACH * (len(items) + len(edges))
+    answer = answer_of([program, "-Tjson0"], text.encode(), timeout, wanted, most)
     try:
         return _read(json.loads(answer), len(items), clusters)
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise EngineError(f"{program} answered with something other than a layout ({error!r})") from error
-
-
-def _answer(program: str, text: bytes, timeout: float, wanted: Callable[[], bool]) -> bytes:
-    deadline = time.monotonic() + timeout
-    pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen([program, "-Tjson0"], stdin=pipe, stdout=pipe, stderr=pipe)
-    except OSError as error:
-        raise EngineError(f"{program} cannot be started: {error}") from error
-    left: bytes | None = text
-    with process:
-        try:
-            while True:
-                try:
-                    answer, said = process.communicate(left, max(min(POLL_SECONDS, deadline - time.monotonic()), 0))
-                    break
-                except subprocess.TimeoutExpired:
-                    left = None  # it goes on writing what it was given
-                    if time.monotonic() >= deadline:
-                        raise
-                if not wanted():
-                    raise LayoutStoppedError("the layout was stopped: something else is to be shown")
-        finally:
-            process.kill()
-    if process.returncode:
-        told = said.decode(errors="replace").strip()[:300]
-        raise EngineError(f"{program} ended with code {process.returncode}" + (f": {told}" if told else ""))
-    return answer
 
 
 def dot_text(
@@ -191,4 +152,7 @@ def _read(answer: dict[str, Any], count: int, paths: Sequence[str]) -> Placement
     placed = tuple(box for box in boxes if box is not None)
     if len(placed) < count:
         raise ValueError(f"{count - len(placed)} boxes have no position")
+    numbers = (width, top, *chain(*placed, *clusters.values(), *edges.values()))
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError("a place is not finite")
     return Placement(placed, clusters, edges, width, top)

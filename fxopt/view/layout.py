@@ -11,9 +11,10 @@ from hashlib import blake2b
 from typing import Any
 
 from fxopt.view.comparison import Comparison, Side
-from fxopt.view.engine import EngineError, Placement, engines, place
+from fxopt.view.engine import Placement, engines, place
 from fxopt.view.fallback import place_without_engine
 from fxopt.view.kinds import KINDS
+from fxopt.view.program import EngineError
 from fxopt.view.text import box_size
 from fxopt.view.visible import VisibleGraph, module_title
 

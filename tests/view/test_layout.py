@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import stat
+import tracemalloc
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 
 from fxopt.view import GraphView, Layout, default_unfolded, layout, pack, visible
 from fxopt.view import layout as layout_function
-from fxopt.view.engine import LayoutStoppedError, dot_text, engines
+from fxopt.view.engine import dot_text, engines
 from fxopt.view.parts import with_parts
+from fxopt.view.program import LayoutStoppedError
 from fxopt.view.text import box_size
 from tests.view import graphs
 
@@ -194,6 +196,34 @@ def test_an_engine_that_takes_too_long_is_stopped_and_the_fallback_says_so(
     picture = layout(visible(graphs.encoder(1), ()), timeout=0.3)
     assert picture.is_fallback
     assert "was stopped after" in picture.note
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("exec cat /dev/zero", "its answer is longer than"),
+        ("cat /dev/zero & exec sleep 60", "its answer is longer than"),
+        ("exec yes '{' >&2", "was stopped after"),
+        ("head -c 300000 /dev/zero | tr '\\\\0' '['", "something other than a layout"),
+        ("echo '[1, 2]'", "something other than a layout"),
+        ("kill -9 $$", "ended with code -9"),
+    ],
+)
+@pytest.mark.usefixtures("no_engine")
+def test_an_engine_that_floods_its_output_is_stopped_in_little_memory(
+    body: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("fxopt.view.engine.shutil.which", lambda name, path=None: None)
+    monkeypatch.setenv("FXOPT_DOT", script(tmp_path, body))
+    tracemalloc.start()
+    picture = layout(visible(graphs.flat(5)), timeout=1.0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert said in picture.note
+    assert picture.is_fallback
+    assert most < 8 * 2**20
+    check(picture)
 
 
 def test_the_next_engine_steps_in_for_one_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
