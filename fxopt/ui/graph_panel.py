@@ -18,8 +18,9 @@ from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
 from fxopt.ui.panel import acting, panel, redraw
 from fxopt.ui.pictures import PackedLayout, laying_out
-from fxopt.ui.session import RECENT, Session, Shown, Together
+from fxopt.ui.session import Session, Shown, Together
 from fxopt.ui.switches import widget_of
+from fxopt.ui.turns import FIRST_DRAWINGS
 from fxopt.ui.waiting import result_soon
 from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, visible
 from fxopt.view.engine import engines
@@ -46,7 +47,8 @@ def graph_panels(session: Session) -> None:
         panel(session, "graph panel", _graphs, _shown_by_graphs)
     if "has been drawn" not in st.session_state and session.picture is not None:
         st.session_state["has been drawn"] = True
-        time.sleep(HEAD_START_SECONDS)
+        with FIRST_DRAWINGS.aside():
+            time.sleep(HEAD_START_SECONDS)
     with above:
         panel(session, "bar panel", _bar, _shown_by_bar)
     with below:
@@ -110,8 +112,7 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
     view, opened = session.view_of(shown), session.opened
     if view is opened.view and session.unfolded == opened.blocks:
         return opened.first_picture
-    key = (view.digest, session.unfolded)
-    return session.remember(f"visible {shown}", key, lambda: visible(view, session.unfolded), answers=RECENT)
+    return opened.once.answer(("visible", view.digest, session.unfolded), lambda: visible(view, session.unfolded))
 
 
 def _picture(session: Session) -> PackedLayout | None:

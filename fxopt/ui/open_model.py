@@ -12,11 +12,15 @@ from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
 from fxopt.models import Inputs, ModelSource
+from fxopt.ui.once import Once
 from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
 from fxopt.workbench import Workbench
 
 MODELS, CAPTURES = 3, 6
 """How many models and captures are kept in memory, for all visitors together."""
+
+ANSWERS, FEWEST_ANSWERS, NODES = 64, 8, 50_000
+"""So many pictures and tables are kept of a capture: of large graphs fewer, with so many nodes in all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +34,9 @@ class OpenModel:
     inputs: Inputs
     workbench: Workbench
     """With every pass off, for good: what visitors work on are others like it (`Workbench.another`)."""
+
+    once: Once
+    """Plain data of it, and of the graphs that passes make of it."""
 
     @property
     def pristine(self) -> GraphModule:
@@ -77,6 +84,8 @@ def captured(
     args, kwargs = _source.inputs(model, batch, sequence)
     workbench = Workbench(capture(model, args, kwargs, progress=_progress))
     workbench.release()
-    opened = OpenModel(_source, model, batch, sequence, (args, kwargs), workbench)
+    fitting = NODES // len(workbench.pristine.graph.nodes)
+    once = Once(max(FEWEST_ANSWERS, min(ANSWERS, fitting)))
+    opened = OpenModel(_source, model, batch, sequence, (args, kwargs), workbench, once)
     _ = opened.first_picture  # here, where others who ask for the same model wait, and is made once
     return opened

@@ -94,10 +94,13 @@ class Opening:
             return
         with place.container(horizontal=True, vertical_alignment="center", key="opening"):
             line, button = st.empty(), st.empty()
-        offered = False
+        offered, said = False, ""
         while not self.job.wait(POLL_SECONDS):
             seconds = time.perf_counter() - self.begun
-            line.caption(f":material/hourglass_top: Opening {escaped(f'{self.title}: {self.stage}')} … {seconds:.0f} s")
+            text = f":material/hourglass_top: Opening {escaped(f'{self.title}: {self.stage}')} … {seconds:.0f} s"
+            if text != said:  # with a class that opens one model, saying it again would take as long as opening it
+                line.caption(text)
+                said = text
             if seconds >= PATIENT_SECONDS and not offered:
                 offered = True
                 button.button("Cancel", key="cancel opening", on_click=cancel, args=(st.session_state,))

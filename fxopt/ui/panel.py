@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
 
 from fxopt.ui.fault import look_back, look_of, show_complaints, told_in_place
 from fxopt.ui.session import Session
+from fxopt.ui.turns import FIRST_DRAWINGS
 
 ALL = "all panels"
 """The name of the panel around all the others."""
@@ -45,7 +47,8 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
         before, drawn.everything = drawn.everything, drawn.everything or name == ALL
         failed = True
         try:
-            with told_in_place(name):
+            is_first = name == ALL and ALL not in drawn.looks
+            with FIRST_DRAWINGS.turn() if is_first else nullcontext(), told_in_place(name):
                 drawn.note(name, _shown_by(shows, weakref.ref(session)))
                 draw(session)
                 failed = False

@@ -9,14 +9,11 @@ import streamlit as st
 
 from fxopt.evidence import ParameterRow, ParameterTable, Totals, parameter_table
 from fxopt.ui.markdown import escaped
-from fxopt.ui.session import RECENT, Session
+from fxopt.ui.session import Session
 
 
 def parameters_tab(session: Session) -> None:
-    bench = session.workbench
-    table = session.remember(
-        "parameters", bench.choices, lambda: parameter_table(bench.pristine, bench.current), answers=RECENT
-    )
+    table = session.once("parameters", lambda: parameter_table(session.graph_of("Original"), session.graph_of("Now")))
     _totals(table)
     # Nothing changed, no table: it would cost the first view of the page half a second.
     every = st.toggle("Every module, not only those that changed", key="every module")

@@ -6,6 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, Literal, TypeVar
 
 from torch.fx import GraphModule
@@ -159,6 +160,14 @@ class Session:
         keep_recent(kept, key, answer, answers)
         return answer
 
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """Return plain data that depends on the current graph alone, as every visitor with the same choices has it."""
+        bench, choices = self.workbench, self.workbench.choices
+        pairs = zip_longest(bench.known, self.opened.workbench.passes)
+        if any(mine is not other for mine, other in pairs) or any(state.error for state in bench.states):
+            return self.remember(what, choices, make, answers=RECENT)  # passes, edits or a failure of one's own
+        return self.opened.once.answer((what, choices), make)
+
     # ---- the graphs
 
     def graph_of(self, shown: Shown) -> GraphModule:
@@ -168,9 +177,7 @@ class Session:
     def view_of(self, shown: Shown) -> GraphView:
         if shown == "Original" or not self.workbench.is_changed:
             return self.opened.view
-        return self.remember(
-            "view", self.workbench.choices, lambda: GraphView.of(self.workbench.current), answers=RECENT
-        )
+        return self.once("view", lambda: GraphView.of(self.workbench.current))
 
     @property
     def was_changed(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import streamlit as st
 
 from fxopt.ui.job import Job
+from fxopt.ui.turns import FIRST_DRAWINGS
 
 T = TypeVar("T")
 QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
@@ -22,7 +23,9 @@ def result_soon(job: Job[T], told: str) -> T | None:
     Raises:
         Exception: what the job raised.
     """
-    if not job.wait(QUIET_SECONDS):
+    with FIRST_DRAWINGS.aside():
+        is_done = job.wait(QUIET_SECONDS)
+    if not is_done:
         st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - QUIET_SECONDS)
         return None
     if job.failure is not None:

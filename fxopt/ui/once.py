@@ -1,0 +1,53 @@
+"""Answers that are the same for every visitor: made once, while whoever else asks waits, and kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from fxopt.ui.recent import keep_recent
+
+T = TypeVar("T")
+
+
+class Once:
+    """The answers that were asked for last, by what was asked. They are plain data, and nobody changes them.
+
+    >>> once = Once(most=2)
+    >>> once.answer("a", lambda: 1), once.answer("a", lambda: 2)
+    (1, 1)
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._answers: dict[Hashable, Future[Any]] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, asked: Hashable, make: Callable[[], T]) -> T:
+        """Return the answer to `asked`, which depends on nothing else, and which `make` makes where nobody has yet.
+
+        Where `make` fails for one who asks, the next one tries again.
+        """
+        while True:
+            with self._lock:
+                found = self._answers.get(asked)
+                future: Future[T] = Future() if found is None else found
+                keep_recent(self._answers, asked, future, self._most)
+            if found is None:
+                return self._made(asked, future, make)
+            if future.exception() is None:
+                return future.result()
+
+    def _made(self, asked: Hashable, future: Future[T], make: Callable[[], T]) -> T:
+        try:
+            made = make()
+        except BaseException as error:
+            with self._lock:
+                if self._answers.get(asked) is future:
+                    del self._answers[asked]
+            future.set_exception(error)
+            raise
+        future.set_result(made)
+        return made

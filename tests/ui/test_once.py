@@ -1,0 +1,116 @@
+"""What is the same for all visitors is made once, and those who open a model at once take turns."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import pytest
+
+from fxopt.edits import ReplaceModule
+from fxopt.models import ZOO
+from fxopt.ui.once import Once
+from fxopt.ui.open_model import captured
+from fxopt.ui.session import Session
+from fxopt.ui.turns import Turns
+from fxopt.view import GraphView
+from tests.ui.visitor import FOLD
+
+
+def test_of_many_who_ask_at_once_one_makes_the_answer() -> None:
+    once, made, all_here = Once(most=4), list[int](), threading.Barrier(6)
+
+    def make() -> object:
+        made.append(threading.get_ident())
+        return object()
+
+    def ask(_: int) -> object:
+        all_here.wait()
+        return once.answer("view", make)
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(ask, range(6)))
+    assert len(made) == 1
+    assert all(answer is answers[0] for answer in answers)
+
+
+def test_who_waits_for_one_that_fails_makes_the_answer_himself() -> None:
+    once, begun, fail = Once(most=4), threading.Event(), threading.Event()
+
+    def fails() -> int:
+        begun.set()
+        fail.wait()
+        raise InterruptedError
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(once.answer, "view", fails)
+        begun.wait()
+        second = pool.submit(once.answer, "view", lambda: 2)
+        fail.set()
+        assert second.result() == 2
+        with pytest.raises(InterruptedError):
+            first.result()
+
+
+def test_what_was_asked_for_least_lately_is_let_go_of() -> None:
+    once = Once(most=2)
+    for asked in "abac":
+        once.answer(asked, lambda asked=asked: asked)  # type: ignore[misc]
+    assert once.answer("a", lambda: "new") == "a"
+    assert once.answer("b", lambda: "new") == "new"
+
+
+@pytest.fixture
+def two() -> tuple[Session, Session]:
+    opened = captured(ZOO[0].key, "", 2, None, ZOO[0])
+    return Session(opened), Session(opened)
+
+
+def test_visitors_with_the_same_choices_see_one_view_and_it_is_that_of_their_own_graphs(
+    two: tuple[Session, Session],
+) -> None:
+    assert two[0].view_of("Now") is two[1].view_of("Original")
+    for one in two:
+        one.turn(FOLD, None, on=True)
+        one.turn("FuseBiasInLinear", None, on=True)
+    assert two[0].view_of("Now") is two[1].view_of("Now")
+    for one in two:
+        assert one.view_of("Now").digest == GraphView.of(one.workbench.current).digest
+    two[0].turn("FuseBiasInLinear", None, on=False)
+    assert two[0].view_of("Now").digest != two[1].view_of("Now").digest
+    two[0].move(FOLD, 1)
+    assert two[0].view_of("Now").digest == GraphView.of(two[0].workbench.current).digest
+
+
+def test_an_edit_by_hand_is_seen_by_the_one_who_made_it(two: tuple[Session, Session]) -> None:
+    first, second = two
+    first.edit("stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
+    assert first.answer_to_edit is not None
+    assert first.answer_to_edit.refusal is None, first.answer_to_edit.refusal
+    second.turn(FOLD, None, on=True)
+    first.turn(FOLD, None, on=True)
+    assert first.view_of("Now") is not second.view_of("Now")
+    for one in two:
+        assert one.view_of("Now").digest == GraphView.of(one.workbench.current).digest
+
+
+def test_so_many_have_their_turn_at_once_and_who_steps_aside_lets_others() -> None:
+    turns, inside, most, lock = Turns(at_once=2), 0, 0, threading.Lock()
+    aside = threading.Barrier(5)
+
+    def visit(_: int) -> None:
+        nonlocal inside, most
+        with turns.turn(), turns.turn():
+            with lock:
+                inside += 1
+                most = max(most, inside)
+            with lock:
+                inside -= 1
+            with turns.aside():
+                aside.wait(20)  # all five at once, which two could never be
+
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(visit, range(5)))
+    assert most <= 2
+    assert isinstance(turns.aside(), nullcontext), "whose turn is over has none to step aside from"
