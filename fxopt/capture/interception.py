@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import torch
 
+from fxopt.capture.lines import calling_line, is_models
+from fxopt.core.graph import SourceLine
 
-class _InThread:
-    """True in the thread that made it, false in all others; takes the place of a bool."""
 
-    def __init__(self) -> None:
+class Told:
+    """True in the thread that made it, false in all others; takes the place of a bool.
+
+    ``asked`` is the line of the model that last asked; torch's own questions do not count.
+    """
+
+    def __init__(self, answer: bool = True) -> None:
         self.thread = threading.get_ident()
+        self.answer = answer
+        self.asked: SourceLine | None = None
 
     def __bool__(self) -> bool:
-        return threading.get_ident() == self.thread
+        if threading.get_ident() != self.thread:
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        if frame is not None and is_models(frame.f_code.co_filename):
+            self.asked = calling_line() or self.asked
+        return self.answer
 
     def __or__(self, other: Any) -> Any:
         return bool(self) | other
@@ -33,15 +50,15 @@ class _InThread:
 
 
 @contextlib.contextmanager
-def exporting() -> Iterator[None]:
-    """Make ``torch.compiler.is_exporting()`` true in this thread, and have nothing compiled meanwhile.
+def exporting(told: Told) -> Iterator[None]:
+    """Answer ``torch.compiler.is_exporting()`` in this thread with `told`, and have nothing compiled meanwhile.
 
-    Models then keep to what does not depend on data: transformers always builds its masks. The compiler would
-    give up on a function that it meets during a recording, for good: ``torch.cond`` fails ever after.
+    Told that they are exported, models keep to what does not depend on data: transformers always builds its masks. The
+    compiler would give up on a function that it meets during a recording, for good: ``torch.cond`` fails ever after.
     """
     compiler: Any = torch.compiler
     flags = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = _InThread()
+    compiler._is_compiling_flag = compiler._is_exporting_flag = told
     try:
         with torch.compiler.set_stance("force_eager"):
             yield

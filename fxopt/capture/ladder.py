@@ -17,6 +17,7 @@ from fxopt.capture.budget import BudgetError
 from fxopt.capture.checks import install_checks
 from fxopt.capture.inputs import Inputs, bind
 from fxopt.capture.leaves import Leaves, leaf_predicate
+from fxopt.capture.lines import at
 from fxopt.capture.parameter_names import hidden_in
 from fxopt.capture.propagate import fill_in_shapes
 from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedies_for
@@ -168,10 +169,16 @@ class _Failures:
         self._partial: GraphModule | None = None
 
     def add(self, name: str, error: Exception, seconds: float) -> None:
-        self.ways.append(FailedRung(name, reason_of(error), line_of(error), seconds))
         has_own_remedy = isinstance(error, RecordingError) and bool(error.remedy)
-        self._rungs.hopeless = is_data_dependent(error) or isinstance(error, BudgetError) or has_own_remedy
+        hopeless = is_data_dependent(error) or isinstance(error, BudgetError) or has_own_remedy
         tape, self._rungs.tape = self._rungs.tape, None
+        told = tape.as_exported if tape is not None else None
+        asked = told.asked if told is not None and told.answer and not hopeless else None
+        self._rungs.hopeless, self._rungs.asked = hopeless, asked
+        reason = reason_of(error)
+        if asked is not None:
+            reason += f"; {at(asked)} was told that the model is exported, where it may go another way than usual"
+        self.ways.append(FailedRung(name, reason, line_of(error), seconds))
         module = tape.failed_in if tape is not None else None
         self._remedies = remedies_for(self._rungs.model, error, module, self._allow_baked)
         partial = partial_graph_module_of(tape) if tape is not None and not tape.complete else None

@@ -42,7 +42,8 @@ class Captured:
 class Rungs:
     """The ladder for one model and example.
 
-    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it.
+    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it, and
+    `asked` which line of the model was told that it is exported, after a failure that this may explain.
     """
 
     model: nn.Module
@@ -53,6 +54,7 @@ class Rungs:
     tell: Callable[[str], None]
     tape: Tape | None = None
     hopeless: bool = False
+    asked: SourceLine | None = None
 
     def ways(self, allow_baked: bool) -> Iterator[tuple[str, Callable[[], Captured]]]:
         if is_plain(self.model):
@@ -60,19 +62,21 @@ class Rungs:
         if self.dynamic != "none":
             doubled = with_batch_of_two(self.inputs) if isinstance(self.dynamic, str) else None
             if doubled is not None:
-                yield self._way("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
-            yield self._way("symbolic sizes", self.inputs, self.dynamic)
+                yield from self._ways("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
+            yield from self._ways("symbolic sizes", self.inputs, self.dynamic)
             if self.dynamic == "auto" and not self.hopeless and frees_more_than_batch(self.inputs):
                 only_batch = {each.name: [0] for each in self.inputs.tensors if each.tensor.dim()}
-                yield self._way("symbolic batch", doubled or self.inputs, only_batch)
-        yield self._way("fixed sizes", self.inputs, "none")
+                yield from self._ways("symbolic batch", doubled or self.inputs, only_batch)
+        yield from self._ways("fixed sizes", self.inputs, "none")
         if allow_baked:
-            yield self._way("real values", self.inputs, "none", real=True)
+            yield "real values", lambda: self._taped("real values", self.inputs, "none", real=True)
 
-    def _way(
-        self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool = False
-    ) -> tuple[str, Callable[[], Captured]]:
-        return name, lambda: self._taped(name, inputs, dynamic, real)
+    def _ways(self, name: str, inputs: Inputs, dynamic: Dynamic) -> Iterator[tuple[str, Callable[[], Captured]]]:
+        """Record the model as one that is exported; where it asks for that and fails, as one that runs as usual."""
+        yield name, lambda: self._taped(name, inputs, dynamic)
+        if self.asked is not None:
+            usual = f"{name}, as in an ordinary run"
+            yield usual, lambda: self._taped(usual, inputs, dynamic, as_exported=False)
 
     def _plain(self) -> Captured:
         trace = trace_plainly(self.model, self.inputs, self.leaf)
@@ -89,14 +93,15 @@ class Rungs:
         )
         return Captured(gm, report, free, doubts)
 
-    def _taped(self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool) -> Captured:
+    def _taped(
+        self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool = False, as_exported: bool = True
+    ) -> Captured:
         sizes = Sizes(inputs, dynamic) if dynamic != "none" else None
         kind = "real" if real else "symbolic" if sizes is not None else "fixed"
         sources = Sources(self.model, kind, sizes)
         budget = self.budget if sizes is not None else None
-        self.tape = tape = Tape(
-            self.model, inputs, sources, self.leaf, budget, lambda calls: self.tell(f"{name}, after {calls} calls")
-        )
+        told = lambda calls: self.tell(f"{name}, after {calls} calls")  # noqa: E731
+        self.tape = tape = Tape(self.model, inputs, sources, self.leaf, budget, told, as_exported)
         try:
             tape.record()
             if sizes is not None:

@@ -25,7 +25,7 @@ from fxopt.capture.arguments import Arguments
 from fxopt.capture.budget import Clock
 from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
-from fxopt.capture.interception import autocast_regions, exporting, not_exporting
+from fxopt.capture.interception import Told, autocast_regions, exporting, not_exporting
 from fxopt.capture.leaf_answers import LeafAnswers
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
@@ -70,6 +70,7 @@ class Tape:
         leaf: Leaf,
         budget: float | None = None,
         tell: Callable[[int], None] = lambda count: None,
+        as_exported: bool = True,
     ) -> None:
         self.model, self.inputs, self.sources, self.leaf = model, inputs, sources, leaf
         self._clock = Clock(budget, tell)
@@ -86,6 +87,8 @@ class Tape:
         """Generators that forward draws from whose numbers become constants of the graph."""
         self.autocast_disabled: SourceLine | None = None
         """Where the model first disables autocast outside of a region that enables it."""
+        self.as_exported = Told(as_exported)
+        """What the model is told that asks whether it is exported."""
         self.failed_in: str | None = None
         """The path of the innermost module in which the model raised."""
         self.arguments = Arguments(self.graph, model, sources, self._stamp, self._value)
@@ -105,7 +108,7 @@ class Tape:
             self.assigned, self.drawn = before.assigned, before.drawn
             args, kwargs = self.arguments.bind(self.inputs)
             if self.sources.fake_mode is not None:
-                modes.enter_context(exporting())
+                modes.enter_context(exporting(self.as_exported))
                 modes.enter_context(self.sources.fake_mode)
                 modes.enter_context(enable_python_dispatcher())
             modes.enter_context(_DispatchMode(self))
