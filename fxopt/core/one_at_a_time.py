@@ -76,10 +76,15 @@ class _State:
         for owner, functions in self.functions:
             now = vars(owner)
             for name, function in functions.items():
-                if now.get(name) is not function:
+                if now.get(name) is not function and not _is_of_torch_itself(now.get(name), function):
                     setattr(owner, name, function)
                     found.append(f"{owner.__name__}.{name}")
         return found
+
+
+def _is_of_torch_itself(now: Any, function: Any) -> bool:
+    """The first import of torch's compiler, which a recording brings about, wraps `torch.manual_seed` for good."""
+    return function is torch.random.manual_seed and getattr(now, "__wrapped__", None) is function
 
 
 def _default_device() -> torch.device | None:

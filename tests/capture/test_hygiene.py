@@ -5,6 +5,9 @@ from __future__ import annotations
 import copy
 import functools
 import random
+import subprocess
+import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable
@@ -277,3 +280,18 @@ def test_two_captures_at_once_both_work() -> None:
     assert results.keys() == {0, 1}
     for model, gm in results.values():
         torch.testing.assert_close(gm(x), model(x))
+
+
+def test_the_first_recording_of_a_process_leaves_it_without_a_warning() -> None:
+    """It imports torch's compiler, which wraps `torch.manual_seed`."""
+    code = """
+        import sys, warnings, torch, fxopt
+        from fxopt.capture import rungs
+        warnings.simplefilter("error", fxopt.core.FxoptWarning)
+        assert "torch._dynamo" not in sys.modules
+        rungs.is_plain = lambda model: False
+        fxopt.capture(torch.nn.Sequential(torch.nn.Linear(4, 4)), (torch.randn(2, 4),))
+        assert "torch._dynamo" in sys.modules
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
