@@ -48,7 +48,7 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
     """
     before = Before([buffer for buffer in model.buffers() if buffer.device.type != "meta"])
     values = [
-        (buffer.detach().clone().requires_grad_(buffer.requires_grad), buffer._version) for buffer in before.buffers
+        (buffer.detach().clone().requires_grad_(buffer.requires_grad), _version(buffer)) for buffer in before.buffers
     ]
     modules = [_ModuleState(module) for module in model.modules()]
     contents = _contents_of(model)
@@ -62,10 +62,16 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                 _refill(container, content)
             with torch.no_grad():
                 for buffer, (value, version) in zip(before.buffers, values):
-                    if buffer._version != version or not has_same_values(buffer, value):
-                        buffer.copy_(value)
+                    if _version(buffer) != version or not has_same_values(buffer, value):
+                        with torch.inference_mode(buffer.is_inference()):
+                            buffer.copy_(value)
                     if buffer.requires_grad != value.requires_grad:
                         buffer.detach_()  # what was written into it needs a gradient
+
+
+def _version(buffer: torch.Tensor) -> int:
+    """The count of writes; 0 for what was made under `inference_mode`, which counts none."""
+    return 0 if buffer.is_inference() else buffer._version
 
 
 @contextlib.contextmanager

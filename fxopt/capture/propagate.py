@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 
 from fxopt.capture.hygiene import preserved
@@ -16,6 +15,7 @@ from fxopt.capture.inputs import Inputs
 from fxopt.capture.node_values import Snapshot, finished, snapshot
 from fxopt.capture.size_names import SizeNames
 from fxopt.capture.sizes import Dynamic, Sizes
+from fxopt.core.fake_tensors import fake_mode
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def write_infos(values: dict[Node, Snapshot], text: Callable[[Any], int | str]) 
 
 
 def _run(gm: GraphModule, inputs: Inputs, sizes: Sizes | None, values: dict[Node, Snapshot]) -> None:
-    mode = FakeTensorMode(shape_env=sizes.env if sizes else None, allow_non_fake_inputs=True)
+    mode = fake_mode(sizes.env if sizes else None)
     tensors = [
         sizes.fake(mode, each, tensor) if sizes else mode.from_tensor(tensor)
         for each, tensor in zip(inputs.tensors, inputs.copies())

@@ -17,6 +17,9 @@ from fxopt.core.graph import SourceLine
 _READS = ("data-dependent", "FakeTensor.__format__", ".numpy() is not supported for tensor subclasses")
 """What torch says where the data of a fake tensor is read, without a class of error for it."""
 
+_ADDRESS = "Cannot access data pointer of Tensor"
+"""What torch says where the memory of a fake tensor is asked for."""
+
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
 
@@ -28,6 +31,10 @@ def is_data_dependent(error: BaseException) -> bool:
 def reason_of(error: BaseException) -> str:
     if is_data_dependent(error):
         return "a decision, a number or a text of the model depends on the data in a tensor, not only on sizes"
+    if _ADDRESS in str(error):
+        return (
+            "the model asks for the memory of a tensor (DLPack, data_ptr, a kernel of its own), which no graph records"
+        )
     if isinstance(error, TraceError):
         return f"Python control flow meets a tensor ({first_line(error).partition('. ')[0]})"
     if isinstance(error, FxoptError):
@@ -49,7 +56,15 @@ def remedies_for(
     keep = [f"keep that module whole with leaf={module!r}"] if module else []
     if isinstance(error, RecordingError) and error.remedy:
         return (error.remedy, *keep)
+    if error is not None and _ADDRESS in str(error):
+        return (
+            "make the call an operator with torch.library.custom_op, and register what it returns with register_fake",
+        )
     tries = []
+    if error is not None and "Inference tensors cannot be saved for backward" in str(error):
+        made = [name for name, tensor in (*model.named_buffers(), *model.named_parameters()) if tensor.is_inference()]
+        subject = f"{', '.join(made[:3]) or 'a tensor'} was made under inference_mode, so no gradient passes by"
+        return (f"{subject}: capture under torch.no_grad(), or put a clone in its place",)
     if isinstance(error, BudgetError):
         tries.append("dynamic='none', or a larger budget")
     if error is not None and is_data_dependent(error):

@@ -15,6 +15,7 @@ from fxopt.capture.lines import at, calling_line
 from fxopt.capture.report import RecordingError
 from fxopt.capture.sizes import Sizes
 from fxopt.capture.structure import SIZE_TYPES
+from fxopt.core.fake_tensors import fake_mode
 
 
 class Sources:
@@ -27,7 +28,7 @@ class Sources:
         self.model, self.kind, self.sizes = model, kind, sizes
         self.fake_mode: FakeTensorMode | None = None
         if kind != "real":
-            self.fake_mode = FakeTensorMode(shape_env=sizes.env if sizes else None, allow_non_fake_inputs=True)
+            self.fake_mode = fake_mode(sizes.env if sizes else None)
         self.extras: dict[str, Any] = {}
         """Objects that are not the model's, by the path they get in the graph module."""
         self.renamed: dict[str, str] = {}

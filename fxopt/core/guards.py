@@ -62,10 +62,14 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
         return None
     if matrix.args[0].op != "get_attr":
         return None
+    exported = "val" in node.meta  # torch.export notes the value of each node under this key; a recording does not
+    maker = "run_decompositions()" if exported else "code below Python, such as vmap,"
     return Miss(
         node,
-        f"{node.name} is what run_decompositions() made of a linear layer with the weight {matrix.args[0].target}",
-        remedy="take the exported program as it is before run_decompositions()",
+        f"{node.name} is what {maker} made of a linear layer with the weight {matrix.args[0].target}",
+        remedy="take the exported program as it is before run_decompositions()"
+        if exported
+        else "call the layer outside of vmap: it takes any number of leading dimensions",
         actual=str(node.target),
         needed="aten.linear",
     )

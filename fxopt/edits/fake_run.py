@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode, unset_fake_temporarily
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
 
 from fxopt.capture.hygiene import preserved
 from fxopt.core import GraphIndex, TensorInfo, Unmet
+from fxopt.core.fake_tensors import fake_mode
 from fxopt.core.graph import attribute_of, info_of, inputs_of
 from fxopt.edits.draft import Step
 from fxopt.edits.kernels import missing_kernel, numel_of, quiet
@@ -49,7 +50,7 @@ class FakeRun:
 
     def __init__(self, index: GraphIndex, sizes: Assignment) -> None:
         self.index, self.sizes = index, sizes
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = fake_mode()
         self.failed: set[Node] = set()
         """Nodes that fail on fake tensors; the metadata of capture stands for their results."""
         self._values: dict[Node, Any] = {}

@@ -82,7 +82,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
             if module._buffers.get(name) is not buffer:
                 module._buffers[name] = buffer
             if not same_bits(buffer, saved):
-                with torch.no_grad():
+                with torch.inference_mode(buffer.is_inference()), torch.no_grad():
                     buffer.copy_(saved)
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map, tree_map_only
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
+from fxopt.core.fake_tensors import fake_mode
 from fxopt.core.graph import TensorInfo
 from fxopt.evidence.costs import Costs, Unit
 from fxopt.evidence.running import in_order, left_as_it_was
@@ -39,7 +39,7 @@ NAMED = 6
 
 def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Costs, Costs]:
     """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`. No number is read."""
-    with left_as_it_was(gm), FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+    with left_as_it_was(gm), fake_mode() as mode, torch.no_grad():
         fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
         with _Counter() as counter:
             worker = _Worker(gm, counter)
