@@ -17,6 +17,7 @@ from fxopt.core.guards import (
     unaltered_conditions,
 )
 from fxopt.core.index import GraphIndex
+from fxopt.core.jumps import jump_condition
 from fxopt.core.kept import bytes_kept, commit
 from fxopt.core.layer import (
     BATCH_NORM_CALLS,
@@ -85,6 +86,7 @@ __all__ = [
     "info_of",
     "input_of",
     "is_tensor",
+    "jump_condition",
     "layer_conditions",
     "layer_of",
     "module_conditions",

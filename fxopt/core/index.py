@@ -35,6 +35,8 @@ class GraphIndex:
         self.gm = gm
         self.nodes: dict[str, Node] = {node.name: node for node in gm.graph.nodes}
         self._cache: dict[Any, Any] = {}
+        self._of_run: dict[Any, Any] = {}
+        self._edited = False
         self._modules: dict[str, nn.Module | None] = {"": gm}
 
     @cached_property
@@ -116,7 +118,28 @@ class GraphIndex:
         found: T = self._cache[key]
         return found
 
+    def cached_for_a_run(self, key: Any, compute: Callable[[], T]) -> T:
+        """Return the answer of `compute`, remembered under `key` until a run of a pass begins after an edit.
+
+        It is for what a pass asks of the whole graph, which none of its own edits changes for the nodes that follow.
+        """
+        if key not in self._of_run:
+            self._of_run[key] = compute()
+        found: T = self._of_run[key]
+        return found
+
+    def begin_run(self) -> None:
+        """Forget what was remembered for a run, if the graph was edited since."""
+        if self._edited:
+            self._of_run.clear()
+            self._edited = False
+
     # ---- writes to memory
+
+    @property
+    def writers(self) -> tuple[Node, ...]:
+        """The nodes that may change memory in place, in order."""
+        return tuple(self._writers)
 
     @cached_property
     def _writers(self) -> list[Node]:
@@ -194,6 +217,7 @@ class GraphIndex:
     def touched(self) -> None:
         """Some edit was made."""
         self._cache.clear()
+        self._edited = True
 
     def rearranged(self) -> None:
         """Nodes were moved."""

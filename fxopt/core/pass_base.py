@@ -15,11 +15,12 @@ from fxopt.core.errors import RewriteError
 from fxopt.core.exactness import Exactness
 from fxopt.core.garbage import without_collection
 from fxopt.core.index import GraphIndex
+from fxopt.core.jumps import jump_condition
 from fxopt.core.ledger import Entry, Ledger, site_id
 from fxopt.core.marks import made_by
 from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
 from fxopt.core.rewriter import Rewriter, Run
-from fxopt.core.site import M, Match, Miss, Scan
+from fxopt.core.site import ALL_MET, M, Match, Miss, Scan
 from fxopt.core.transformation import ReversibleTransformation, keeps_the_ledger
 
 
@@ -52,6 +53,10 @@ class Pass(ReversibleTransformation, Generic[M]):
         """How closely the rewritten site computes what it computed before."""
         return Exactness.ROUNDING
 
+    def results(self, match: M) -> tuple[Node, ...]:
+        """The nodes whose numbers the rewrite may round otherwise. Where it does, none of them may reach a jump."""
+        return (match.anchor,)
+
     @abstractmethod
     def rewrite(self, match: M, rewriter: Rewriter) -> None:
         """Rewrite the match, by nothing but the rewriter."""
@@ -72,6 +77,15 @@ class Pass(ReversibleTransformation, Generic[M]):
         first = (type(self).__doc__ or "").strip().partition("\n\n")[0]
         return re.sub(r"\s+", " ", first)
 
+    def _found(self, node: Node, index: GraphIndex) -> M | Miss | None:
+        """As `match`, but where a value that is rounded otherwise would reach a jump, there is a miss."""
+        found = self.match(node, index)
+        if isinstance(found, Match) and self.exactness(found) in (Exactness.ROUNDING, Exactness.APPROXIMATE):
+            unmet = next((unmet for one in self.results(found) if (unmet := jump_condition(one, index))), None)
+            if unmet is not None:
+                return Miss(node, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET)
+        return found
+
     @without_collection
     def scan(self, gm: GraphModule | GraphIndex) -> Scan[M]:
         """Find where the pass applies and where it nearly does. Nothing is changed.
@@ -80,11 +94,12 @@ class Pass(ReversibleTransformation, Generic[M]):
             gm: the graph module, or an index of it where several passes scan the same.
         """
         index = gm if isinstance(gm, GraphIndex) else GraphIndex(gm)
+        index.begin_run()
         signature = self.signature
         matches: list[M] = []
         misses: list[Miss] = []
         for node in self.candidates(index):
-            found = None if made_by(node, signature) else self.match(node, index)
+            found = None if made_by(node, signature) else self._found(node, index)
             if isinstance(found, Miss):
                 misses.append(found)
             elif found is not None:
@@ -111,10 +126,11 @@ class Pass(ReversibleTransformation, Generic[M]):
         try:
             while True:
                 done = len(ledger.entries)
+                index.begin_run()
                 for node in self.candidates(index):
                     if index.nodes.get(node.name) is not node or made_by(node, signature):
                         continue
-                    found = self.match(node, index)
+                    found = self._found(node, index)
                     if not isinstance(found, Match) or (sites is not None and found.site not in sites):
                         continue
                     rewriter = Rewriter(index, found.anchor, self.name, signature, run)

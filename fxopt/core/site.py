@@ -8,6 +8,9 @@ from typing import Generic, TypeVar
 
 from torch.fx import Node
 
+ALL_MET = 1000
+"""The number of conditions met where a pass itself has none left: more than any pass has."""
+
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules and tensors
 class Match:

@@ -86,6 +86,11 @@ class BatchNormBesideLayer(Match):
     through: tuple[Node, ...] = ()
     """What lies between the two, and only passes the channels on."""
 
+    @property
+    def result(self) -> Node:
+        """The node that has the numbers of both together."""
+        return self.bn.output if self.layer_first else self.layer.output
+
 
 Kinds = tuple[type[nn.Module], ...]
 

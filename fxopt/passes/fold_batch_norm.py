@@ -78,6 +78,9 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
             f"{where} {match.layer_node.name}{through}, which its weights by {side} channel and its bias can do"
         )
 
+    def results(self, match: BatchNormBesideLayer) -> tuple[Node, ...]:
+        return (match.result,)
+
     def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
         bn = match.bn
         assert bn.input is not None

@@ -81,6 +81,9 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
             f"which the {what} and the bias of {match.layer_node.name} can do themselves"
         )
 
+    def results(self, match: BatchNormBesideLayer) -> tuple[Node, ...]:
+        return (match.result,)
+
     def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
         assert match.bn.input is not None
         fold(match, rewriter, stand_in=match.bn.input)

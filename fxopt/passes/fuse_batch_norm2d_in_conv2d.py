@@ -77,6 +77,9 @@ class FuseBatchNorm2dInConv2d(Pass[BatchNormBesideLayer]):
             f"(by {match.affine.range}), which its weights and bias can do themselves"
         )
 
+    def results(self, match: BatchNormBesideLayer) -> tuple[Node, ...]:
+        return (match.result,)
+
     def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
         fold(match, rewriter, stand_in=match.layer_node)
 

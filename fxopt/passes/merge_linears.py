@@ -24,6 +24,7 @@ from fxopt.core import (
     decide,
     decomposed_linear_miss,
     info_of,
+    jump_condition,
     layer_conditions,
     layer_of,
     needs_contiguous,
@@ -86,6 +87,9 @@ class MergeLinears(Pass[LinearsOfOneInput]):
         sizes = " + ".join(str(linear.weight.shape[0]) for linear in match.linears)
         return f"{names} all read {match.input.name}, so one product with {sizes} stacked rows computes them all"
 
+    def results(self, match: LinearsOfOneInput) -> tuple[Node, ...]:
+        return match.linear_nodes
+
     def rewrite(self, match: LinearsOfOneInput, rewriter: Rewriter) -> None:
         stack = Stack.of(match.linears, rewriter, as_views=self.keep == "view")
         product = _product(match, stack, rewriter)
@@ -126,7 +130,7 @@ def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss
         return found
     groups: list[tuple[dict[str, object], list[LinearLayer]]] = []
     for linear in linears:
-        miss = decide(linear.node, layer_conditions(linear, nn.Linear, index))
+        miss = decide(linear.node, _member_conditions(linear, index))
         if miss is not None:
             found[linear.node] = miss
             continue
@@ -150,6 +154,12 @@ def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss
     return found
 
 
+def _member_conditions(linear: LinearLayer, index: GraphIndex) -> Conditions[None]:
+    """That `linear` can be merged at all."""
+    yield from layer_conditions(linear, nn.Linear, index)
+    yield jump_condition(linear.node, index)  # here, so that the others are merged without it
+
+
 def _kind(linear: LinearLayer) -> dict[str, object]:
     """What has to be equal for two linears to become one: named, as a reason that they do not."""
     w, b, module = linear.weight, linear.bias, linear.module
@@ -166,7 +176,7 @@ def _kind(linear: LinearLayer) -> dict[str, object]:
 
 def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[None]:
     """Why `linear` remains alone: how it differs from the one of `others` that is most like it."""
-    yield from layer_conditions(linear, nn.Linear, index)
+    yield from _member_conditions(linear, index)
     yield not others and Unmet(
         f"no other linear that reads {x.name} can be merged", actual="none", needed="another linear"
     )

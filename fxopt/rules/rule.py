@@ -119,6 +119,9 @@ class Rule(Pass[RuleMatch]):
     def exactness(self, match: RuleMatch) -> Exactness:
         return self.declared
 
+    def results(self, match: RuleMatch) -> tuple[Node, ...]:
+        return match.roots
+
     def rewrite(self, match: RuleMatch, rewriter: Rewriter) -> None:
         written, _ = self._run(match.anchor, match.members, rewriter.index)
         assert isinstance(written, Replacement), f"{match.anchor} matched a moment ago"
