@@ -169,6 +169,21 @@ def test_all_passes_keep_the_numbers_and_restore_every_architecture(name: str) -
         assert "is called 2 times" in wb.state_of("MergeLinears").misses[0].reason
 
 
+@pytest.mark.slow
+def test_t5_with_16_buckets_keeps_every_bit_of_its_relative_positions() -> None:
+    config = transformers.T5Config(
+        d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, vocab_size=99, relative_attention_num_buckets=16
+    )
+    model = seeded(transformers.T5EncoderModel, config)
+    gm = fxopt.trace(model, input_names=["input_ids"])
+    inputs = fxopt.example_inputs(model, ["input_ids"], batch=2, sequence=200)
+    expected = run(gm, inputs)
+    ChangeTrueDivToMulByInverse()(gm)
+    assert {entry.exactness for entry in Ledger.entries_of(gm)} == {fxopt.Exactness.BITWISE}
+    for x, y in zip(expected, run(gm, inputs), strict=True):
+        assert torch.equal(x, y)
+
+
 def token_ids(lines: list[str]) -> dict[str, torch.Tensor]:
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(MINILM), local_files_only=True)
     return dict(tokenizer(lines, padding=True, return_tensors="pt"))

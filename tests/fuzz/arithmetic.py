@@ -53,6 +53,35 @@ def integers(build: Builder, x: Node, choose: Choices) -> Node:
     return build.function(operator.add, x, build.method("to", quotient, build.dtype))
 
 
+def jump(build: Builder, x: Node, choose: Choices) -> Node:
+    """Whole numbers, times a constant and divided by it, before an operation that tells a last bit apart."""
+    c = choose(49, 41, 3, 8, 47)
+    ones = build.function(torch.ones_like, x)  # rounding `x` would make jumps of rounding errors
+    value = build.function(operator.mul, build.method("cumsum", ones, -1), float(c))
+    how = choose("/", "method", "in place", "moved first", "scaled first")
+    if how == "/":
+        value = build.function(operator.truediv, value, c)
+    elif how == "method":
+        value = build.method("div", value, c)
+    elif how == "in place":
+        build.method("div_", value, c)
+    elif how == "moved first":
+        value = build.method("view", build.function(operator.truediv, value, c), -1)
+        value = build.method("view_as", value, x)
+    else:
+        value = build.function(operator.add, build.function(operator.truediv, value, c), 0)
+    end = choose("floor", "long", "remainder", "eq", "round", "argmax", "//", "ceil")
+    if end in ("floor", "round", "ceil", "long"):
+        value = build.method(end, value)
+    elif end == "//":
+        value = build.function(operator.floordiv, value, 1)
+    elif end == "argmax":
+        value = build.method(end, value, -1, keepdim=True)
+    else:
+        value = build.method(end, value, 1)
+    return build.function(operator.add, x, build.method("to", value, build.dtype))
+
+
 def pointwise(build: Builder, x: Node, choose: Choices) -> Node:
     function = choose(torch.tanh, F.gelu, torch.relu, F.silu, torch.sigmoid, torch.clone, torch.neg, F.dropout)
     return build.function(function, x, **({"training": choose(False, True)} if function is F.dropout else {}))
@@ -81,4 +110,4 @@ def twice(build: Builder, x: Node, choose: Choices) -> Node:
     return build.function(operator.add, x, x)
 
 
-ARITHMETIC = (divide, inverse, integers, pointwise, scale, combine, twice)
+ARITHMETIC = (divide, inverse, integers, jump, pointwise, scale, combine, twice)

@@ -12,11 +12,14 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt import ChangeTrueDivToMulByInverse, Exactness
+from fxopt.testing import check_pass
 from tests.passes.asserts import Net, assert_close_and_reversible, assert_left_alone, captured
 
 PATTERNS = (
     [("divide", 0, 0)],
     [("integers", 0, 0)],
+    [("jump", 0, 0)],
+    [("jump", 0, 0), ("divide", 0, 0)],
     [("divide", 0, 0), ("divide", 0, 0)],
     [("attention", 0, 0)],
 )
@@ -142,3 +145,23 @@ def test_what_is_not_known_to_be_a_tensor_is_left_alone() -> None:
 def test_back_to_back_divisions_are_all_rewritten() -> None:
     gm = fxopt.capture(Net(lambda m, x: x / 3 / 5 / 7), (X,))
     assert_close_and_reversible(ChangeTrueDivToMulByInverse(), gm, X, sites=3)
+
+
+@pytest.mark.parametrize(("buckets", "largest"), [(8, 26), (12, 128), (16, 21)])
+def test_relative_positions_stay_in_their_buckets(buckets: int, largest: int) -> None:
+    """The buckets of T5 (Raffel et al. 2020): the logarithm of a distance, divided twice and made a whole number."""
+
+    def forward(m: Any, distance: torch.Tensor) -> torch.Tensor:
+        exact = buckets // 4
+        far = torch.log(distance / exact) / math.log(largest / exact) * exact
+        bucket = exact + far.to(torch.long)
+        return torch.where(distance < exact, distance.long(), bucket.clamp(max=2 * exact - 1))
+
+    distances = torch.arange(1.0, 400)
+    gm, pass_ = captured(forward, distances), ChangeTrueDivToMulByInverse()
+    old, sites = gm(distances), 0 if buckets == 12 else 1  # the others divide by a power of two first, which is exact
+    assert len(pass_.scan(gm).matches) == sites
+    assert torch.equal(pass_(gm)(distances), old)
+    pass_.undo(gm)
+    gm.recompile()
+    check_pass(pass_, [(gm, (distances,))], needs_sites=sites > 0)
