@@ -1,0 +1,141 @@
+"""Many visitors of a real server at once, without browsers: each speaks Streamlit's protocol over a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.Delta_pb2 import Delta
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.asyncio.client import ClientConnection, connect
+
+PATIENCE_SECONDS = 180.0
+
+
+class Visitor:
+    """One browser tab, as far as the server can tell."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address.replace("http://", "ws://") + "/_stcore/stream"
+        self._socket: ClientConnection
+        self._states: dict[str, WidgetState] = {}
+        self._cached: dict[str, ForwardMsg] = {}
+        self.switches: dict[str, tuple[str, str, bool]] = {}
+        """Identity, fragment and place of each switch, by its label."""
+        self.selects: dict[str, tuple[str, list[str]]] = {}
+        """Identity and options of each select box, by its label."""
+        self.texts: list[str] = []
+        """Captions and markdown of the last run."""
+        self.errors: list[str] = []
+        self.layouts = 0
+        """How many pictures of graphs came."""
+
+    async def __aenter__(self) -> Visitor:
+        self._socket = await connect(self._address, subprotocols=["streamlit"], max_size=None)  # type: ignore[list-item]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._socket.close()
+
+    async def open(self) -> float:
+        """Come to the page; return the seconds until its switches are there."""
+        return await self._run(ClientState(), lambda: bool(self.switches))
+
+    async def choose(self, title: str) -> float:
+        """Choose a model; return the seconds until its switches and its picture are there."""
+        identity, options = self.selects["Model"]
+        assert title in options, options
+        self._states[identity] = WidgetState(id=identity, string_value=title)
+        self.layouts, self.texts, self.switches = 0, [], {}
+        opened = f"{title} at batch"
+
+        def is_there() -> bool:
+            return self.layouts > 0 and any(text.replace("\\", "").startswith(opened) for text in self.texts)
+
+        return await self._run(ClientState(), is_there)
+
+    async def switch(self, label: str, on: bool) -> float:
+        """Move a switch; return the seconds until the page shows what that did."""
+        identity, fragment, _ = self.switches[label]
+        self._states[identity] = WidgetState(id=identity, bool_value=on)
+        self.texts = []
+        return await self._run(ClientState(fragment_id=fragment), lambda: bool(self.texts))
+
+    async def _run(self, state: ClientState, there: Callable[[], bool]) -> float:
+        """Ask for a run, and wait until one has ended and what is waited for is there."""
+        state.widget_states.widgets.extend(self._states.values())
+        begun = time.perf_counter()
+        await self._socket.send(BackMsg(rerun_script=state).SerializeToString())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            ended = False
+            while not (ended and there()):
+                message = ForwardMsg.FromString(await self._socket.recv())  # type: ignore[arg-type]
+                ended = self._heard(message) or ended
+        return time.perf_counter() - begun
+
+    def _heard(self, message: ForwardMsg) -> bool:
+        """Take a message in; return whether a run ended with it, other than to begin anew."""
+        kind = message.WhichOneof("type")
+        if kind == "ref_hash":
+            cached = ForwardMsg()
+            cached.CopyFrom(self._cached[message.ref_hash])
+            return self._heard(cached)
+        if message.metadata.cacheable:
+            self._cached[message.hash] = message
+        if kind == "delta":
+            self._drawn(message.delta)
+        return kind == "script_finished" and message.script_finished in (
+            ForwardMsg.FINISHED_SUCCESSFULLY,
+            ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
+        )
+
+    def _drawn(self, delta: Delta) -> None:
+        element = delta.new_element
+        kind = element.WhichOneof("type") if delta.WhichOneof("type") == "new_element" else None
+        if kind == "checkbox" and not element.checkbox.disabled:
+            self.switches[element.checkbox.label] = element.checkbox.id, delta.fragment_id, element.checkbox.default
+        elif kind == "selectbox":
+            self.selects[element.selectbox.label] = element.selectbox.id, list(element.selectbox.options)
+        elif kind == "markdown":
+            self.texts.append(element.markdown.body)
+        elif kind == "bidi_component" and element.bidi_component.component_name == "fxopt_graph":
+            self.layouts += 1
+        elif kind == "exception":
+            self.errors.append(f"{element.exception.type}: {element.exception.message}")
+
+
+class Server:
+    """The process that serves an address, as the system sees it."""
+
+    def __init__(self, address: str) -> None:
+        port = f"--server.port={address.rpartition(':')[2]}".encode()
+        found = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if port in _read(path)]
+        assert len(found) == 1, found
+        self._process = found[0]
+
+    @property
+    def megabytes(self) -> float:
+        """Resident memory, without what is mapped from files."""
+        lines = (self._process / "status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1000
+
+    @property
+    def cpu_seconds(self) -> float:
+        fields = (self._process / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""

@@ -1,0 +1,59 @@
+"""What visitors cost a server that runs: each of them little beyond the first, and nothing once they have left."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.browser.serving import ROOT, served
+from tests.load.crowd import Server, Visitor
+
+MODEL, PASS = "BERT-base", "MergeLinears"
+AT_ONCE, ONE_BY_ONE = 6, 8
+MOST_MEGABYTES_OF_A_VISITOR = 5.0
+MOST_MEGABYTES_LEFT = 200.0
+PATIENCE_SECONDS = 30.0
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process from /proc"),
+]
+
+
+def test_a_further_visitor_costs_little_and_who_leaves_gives_it_back(tmp_path: Path) -> None:
+    with served(ROOT / "app.py", log=tmp_path / "log.txt") as address:
+        asyncio.run(_visits(address))
+
+
+async def _visits(address: str) -> None:
+    server = Server(address)
+    async with Visitor(address) as first:
+        await _at_work(first)
+        with_one = server.megabytes
+        others = [Visitor(address) for _ in range(AT_ONCE)]
+        for other in others:
+            await other.__aenter__()
+        await asyncio.gather(*map(_at_work, others))
+        assert (server.megabytes - with_one) / AT_ONCE < MOST_MEGABYTES_OF_A_VISITOR
+        for other in others:
+            await other.__aexit__(None, None, None)
+    for _ in range(ONE_BY_ONE):
+        async with Visitor(address) as visitor:
+            await _at_work(visitor)
+    most, deadline = with_one + MOST_MEGABYTES_LEFT, time.monotonic() + PATIENCE_SECONDS
+    while server.megabytes > most and time.monotonic() < deadline:
+        await asyncio.sleep(0.25)
+    assert server.megabytes < most
+
+
+async def _at_work(visitor: Visitor) -> None:
+    """Open the model, and switch the pass on, off and on."""
+    await visitor.open()
+    await visitor.choose(MODEL)
+    for on in (True, False, True):
+        await visitor.switch(PASS, on)
+    assert not visitor.errors, visitor.errors
