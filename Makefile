@@ -8,8 +8,9 @@ OPTIMUM := .cache/optimum
 .PHONY: app test fuzz
 .DELETE_ON_ERROR:
 
+# for others too: make app SERVE="--serve 0.0.0.0 --folders /models"
 app: .venv/app
-	$(BIN)/python -m streamlit run app.py
+	$(BIN)/python serve.py $(SERVE)
 
 test: .venv/dev $(MINILM)
 	$(BIN)/python -m pytest -n 2

@@ -1,4 +1,4 @@
-"""The page, from top to bottom. Run it with: streamlit run app.py"""
+"""The page, from top to bottom. Run it with: python serve.py"""
 
 from pathlib import Path
 

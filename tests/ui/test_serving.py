@@ -1,0 +1,184 @@
+"""Who reaches the page, and whom it asks; and the folders that others may open."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import serve
+from fxopt.core.errors import ModelError
+from fxopt.models import LocalFolder
+from fxopt.ui.folders import VARIABLE, Folders, folders_of
+from tests.browser.serving import ROOT, _free_port, _wait_for
+
+# ---- folders
+
+
+def model(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    return folder
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Folders:
+    """Folders below one that is named, and others beside it."""
+    model(tmp_path / "models" / "inner" / "bert")
+    model(tmp_path / "secret" / "bert")
+    (tmp_path / "models" / "loose").symlink_to(tmp_path / "secret" / "bert")
+    (tmp_path / "models" / "dangling").symlink_to(tmp_path / "secret" / "nothing")
+    (tmp_path / "models" / "circle").symlink_to(tmp_path / "models" / "circle")
+    (tmp_path / "models" / "links").mkdir()
+    (tmp_path / "models" / "links" / "config.json").symlink_to(tmp_path / "secret" / "bert" / "config.json")
+    (tmp_path / "inside").symlink_to(tmp_path / "models" / "inner")
+    (tmp_path / "models-too").mkdir()
+    return folders_of("0.0.0.0", [str(tmp_path / "models")])
+
+
+@pytest.mark.parametrize(
+    "text", ["{}/models/inner/bert", "inner/bert", "./inner/../inner/bert/", "{}/models/links/../inner/bert"]
+)
+def test_a_folder_below_a_named_one_is_opened(named: Folders, tmp_path: Path, text: str) -> None:
+    assert named.folder(text.format(tmp_path)) == tmp_path / "models" / "inner" / "bert"
+
+
+def test_of_every_other_folder_nothing_is_told(named: Folders, tmp_path: Path) -> None:
+    for text in (
+        "{}/secret/bert", "{}/secret/nothing", "{}/models/loose", "{}/models/dangling", "{}/models/links", "loose",
+        "{}/models/../secret/bert", "{}/models/../secret/nothing", "../secret/bert", "../nothing", "{}/models-too",
+        "{}/inside/bert", "/", "/etc", "/nowhere", "/root", "/proc/self/root{}/models/inner/bert",
+    ):  # fmt: skip
+        with pytest.raises(ModelError) as refused:
+            named.folder(text.format(tmp_path))
+        assert str(refused.value) == f"only folders below {tmp_path / 'models'} can be opened at this server", text
+
+
+@pytest.mark.parametrize("text", ["nowhere", "~", "~root", "circle", "{}/models/nowhere"])
+def test_a_folder_below_a_named_one_that_is_not_there_is_no_secret(named: Folders, tmp_path: Path, text: str) -> None:
+    found = named.folder(text.format(tmp_path))
+    assert found.parent == tmp_path / "models"
+    with pytest.raises(ModelError, match="there is no such folder"):
+        LocalFolder(found).description
+
+
+def test_a_server_for_others_without_named_folders_opens_none() -> None:
+    folders = folders_of("0.0.0.0", [])
+    assert folders.is_empty
+    for text in ("/", "/etc", "/nowhere", "here"):
+        with pytest.raises(ModelError, match=r"^no folder can be opened at this server$"):
+            folders.folder(text)
+
+
+def test_named_folders_hold_on_this_machine_too(tmp_path: Path) -> None:
+    assert folders_of("127.0.0.1", []).folder(str(tmp_path)) == tmp_path
+    with pytest.raises(ModelError, match="only folders below"):
+        folders_of("127.0.0.1", [str(tmp_path / "models")]).folder(str(tmp_path))
+
+
+# ---- the server
+
+
+def test_serve_tells_the_page_which_folders_are_named(tmp_path: Path) -> None:
+    options, variables = serve.options_of(["--serve", "::", "--folders", str(tmp_path)])
+    assert "--server.address=::" in options
+    assert variables == {VARIABLE: str(tmp_path)}
+    assert serve.options_of([]) == (["--server.address=127.0.0.1", "--server.port=8501"], {})
+    with pytest.raises(SystemExit):
+        serve.options_of(["--folders", str(tmp_path / "nowhere")])
+
+
+@contextmanager
+def started(tmp_path: Path, *arguments: str, asked: list[bytes]) -> Iterator[tuple[int, int]]:
+    """The port and the process of ``serve.py``, all of whose requests to other machines would come to `asked`."""
+    port, log = _free_port(), tmp_path / "log.txt"
+    with socket.create_server(("127.0.0.1", 0)) as outside:
+        threading.Thread(target=_listen, args=(outside, asked), daemon=True).start()
+        proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
+        environment = {**os.environ, "http_proxy": proxy, "https_proxy": proxy, "no_proxy": "", "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(ROOT / "serve.py"), "--headless", f"--port={port}", *arguments]
+        with log.open("wb") as output:
+            server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            _wait_for(server, port, log)
+            yield port, server.pid
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def _listen(outside: socket.socket, asked: list[bytes]) -> None:
+    while True:
+        try:
+            caller, _ = outside.accept()
+        except OSError:
+            return
+        with caller:
+            asked.append(caller.recv(1000))
+
+
+def listening_at(process: int) -> set[str]:
+    """The addresses at which a process listens, as Linux tells them."""
+    inodes = {os.readlink(entry)[8:-1] for entry in Path(f"/proc/{process}/fd").iterdir() if _is_socket(entry)}
+    found = set()
+    for table, family, parts in (("tcp", socket.AF_INET, 1), ("tcp6", socket.AF_INET6, 4)):
+        for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:
+            _, local, _, state, *rest = line.split()
+            if state == "0A" and rest[5] in inodes:
+                words = bytes.fromhex(local.partition(":")[0])
+                found.add(socket.inet_ntop(family, b"".join(words[4 * i : 4 * i + 4][::-1] for i in range(parts))))
+    return found
+
+
+def _is_socket(entry: Path) -> bool:
+    try:
+        return os.readlink(entry).startswith("socket:")
+    except OSError:
+        return False
+
+
+def answer_to_page(port: int, host: str, origin: str) -> int:
+    """The status that a page from `origin` gets which opens a connection by the name `host`."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    headers = {
+        "Host": host, "Origin": origin, "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    }  # fmt: skip
+    connection.request("GET", "/_stcore/stream", headers=headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_server_is_for_this_machine_alone_and_asks_nobody(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    with started(tmp_path, asked=asked) as (port, process):
+        assert listening_at(process) == {"127.0.0.1"}
+        assert answer_to_page(port, f"127.0.0.1:{port}", f"http://127.0.0.1:{port}") == 101
+        assert answer_to_page(port, f"localhost:{port}", f"http://localhost:{port}") == 101
+        # a page from elsewhere, and one whose name was made to lead here
+        assert answer_to_page(port, f"127.0.0.1:{port}", "http://elsewhere.example") == 403
+        assert answer_to_page(port, f"elsewhere.example:{port}", f"http://elsewhere.example:{port}") == 403
+    assert asked == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_to_serve_others_is_a_choice_and_asks_nobody_either(tmp_path: Path) -> None:
+    asked: list[bytes] = []
+    with started(tmp_path, "--serve", "0.0.0.0", "--folders", str(tmp_path), asked=asked) as (port, process):
+        assert listening_at(process) == {"0.0.0.0"}
+        assert answer_to_page(port, f"our-host:{port}", f"http://our-host:{port}") == 101
+        assert answer_to_page(port, f"our-host:{port}", "http://elsewhere.example") == 403
+    assert asked == []
