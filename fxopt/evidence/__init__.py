@@ -4,10 +4,11 @@ from fxopt.evidence.costs import Costs, CriticalPath, critical_path, parameter_c
 from fxopt.evidence.difference import Difference, difference
 from fxopt.evidence.divergence import Divergence, first_difference
 from fxopt.evidence.latency import LatencyReport, Round, measure, report_of
+from fxopt.evidence.memory import Demand, demand_of
 from fxopt.evidence.numerics import NumericsReport, compare_outputs
 from fxopt.evidence.output_report import OutputReport
 from fxopt.evidence.parameters import ParameterRow, ParameterTable, Totals, parameter_table
-from fxopt.evidence.running import EvidenceError
+from fxopt.evidence.running import EvidenceError, RunStoppedError, stopping_unless
 from fxopt.evidence.site import SiteReport, site_report
 from fxopt.evidence.statements import lines_of, statements_of
 from fxopt.evidence.work import work_costs
@@ -15,6 +16,7 @@ from fxopt.evidence.work import work_costs
 __all__ = [
     "Costs",
     "CriticalPath",
+    "Demand",
     "Difference",
     "Divergence",
     "EvidenceError",
@@ -24,10 +26,12 @@ __all__ = [
     "ParameterRow",
     "ParameterTable",
     "Round",
+    "RunStoppedError",
     "SiteReport",
     "Totals",
     "compare_outputs",
     "critical_path",
+    "demand_of",
     "difference",
     "first_difference",
     "lines_of",
@@ -37,5 +41,6 @@ __all__ = [
     "report_of",
     "site_report",
     "statements_of",
+    "stopping_unless",
     "work_costs",
 ]

@@ -6,12 +6,14 @@ import copy
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from fxopt.core.errors import FxoptError
@@ -25,6 +27,39 @@ _SEEDING = threading.RLock()
 
 class EvidenceError(FxoptError, RuntimeError):
     """Nothing can be measured: the original itself fails, or there is nothing to run."""
+
+
+class RunStoppedError(EvidenceError):
+    """Nobody waits for the result of a run any more."""
+
+
+_WANTED: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=None)
+
+
+@contextmanager
+def stopping_unless(wanted: Callable[[], bool]) -> Iterator[None]:
+    """Within the block, in this thread, end every `run` between two calls of torch once it is not `wanted`.
+
+    The calls themselves are as without it, so results have the same bits. A single call comes to its end.
+    """
+    token = _WANTED.set(wanted)
+    try:
+        yield
+    finally:
+        _WANTED.reset(token)
+
+
+class _Stopping(TorchFunctionMode):
+    """Around a run alone, and not around what brings the model back to what it was."""
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        super().__init__()
+        self._wanted = wanted
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self._wanted():
+            raise RunStoppedError("the run was stopped: nobody waits for it any more")
+        return func(*args, **(kwargs or {}))
 
 
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -92,7 +127,9 @@ def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     devices = {tensor.device for tensor in model.parameters() if tensor.is_cuda}
     with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):
         torch.manual_seed(_SEED)
-        return model(*args, **kwargs)
+        wanted = _WANTED.get()
+        with _Stopping(wanted) if wanted is not None else nullcontext():
+            return model(*args, **kwargs)
 
 
 def in_order(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

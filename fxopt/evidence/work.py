@@ -41,8 +41,8 @@ def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | 
     """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`. No number is read."""
     with left_as_it_was(gm), fake_mode() as mode, torch.no_grad():
         fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
-        with _Counter() as counter:
-            worker = _Worker(gm, counter)
+        with WorkCounter() as counter:
+            worker = WorkRun(gm, counter)
             worker.run(*in_order(gm, fake_args, fake_kwargs), enable_io_processing=False)
     notes = []
     if counter.guessed:
@@ -58,7 +58,7 @@ def _costs(unit: Unit, found: Mapping[str, int], note: str) -> Costs:
     return Costs(unit, {name: frozenset({(name, amount)}) for name, amount in found.items() if amount}, note)
 
 
-class _Counter(TorchDispatchMode):
+class WorkCounter(TorchDispatchMode):
     """Count the work of the operations that run under it."""
 
     def __init__(self) -> None:
@@ -87,10 +87,10 @@ class _Counter(TorchDispatchMode):
         return max(tensor.numel() for tensor in tensors)
 
 
-class _Worker(Interpreter):
+class WorkRun(Interpreter):
     """Run each node, and keep its share of the count."""
 
-    def __init__(self, gm: GraphModule, counter: _Counter) -> None:
+    def __init__(self, gm: GraphModule, counter: WorkCounter) -> None:
         super().__init__(gm)
         self.counter = counter
         self.flops: dict[str, int] = {}
