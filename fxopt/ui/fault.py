@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.logger import get_logger
 
+from fxopt.core.errors import FxoptError
 from fxopt.ui.markdown import escaped
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _LOOK = (
     "looked_at", "selected", "shown", "together", "unfolded", "only_acting", "pointed_at", "listed", "question",
 )  # fmt: skip
 _COMPLAINTS = "complaints"
+MOST_TOLD = 500
 FAULT = "could not be drawn"
 
 Look = tuple[object, ...]
@@ -71,4 +73,5 @@ def show_complaints() -> None:
 
 def _said(what: str, error: Exception) -> str:
     _LOG.error("fxopt: %s failed", what, exc_info=error)
-    return f"{escaped(f'{type(error).__name__}: {error}'[:500])}"
+    told = str(error) if isinstance(error, FxoptError) else f"{type(error).__name__}: {error}"
+    return escaped(told[:MOST_TOLD])

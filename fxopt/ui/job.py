@@ -12,19 +12,20 @@ Progress = Callable[[float], bool]
 
 
 class Job(Generic[T]):
-    """Runs `work` once, which reports its progress and ends when asked to.
+    """Runs `work` once, which reports its progress and ends when asked to, or when it is no longer `wanted`.
 
     >>> job = Job(lambda progress: progress(0.5) and 42)
     >>> job.wait(), job.result, job.error
     (True, 42, '')
     """
 
-    def __init__(self, work: Callable[[Progress], T]) -> None:
+    def __init__(self, work: Callable[[Progress], T], wanted: Callable[[], bool] = lambda: True) -> None:
         self.share = 0.0
         self.result: T | None = None
         self.failure: Exception | None = None
         """What went wrong, if anything did."""
         self._ending = threading.Event()
+        self._wanted = wanted
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
 
@@ -59,4 +60,4 @@ class Job(Generic[T]):
 
     def _progress(self, share: float) -> bool:
         self.share = min(max(share, 0.0), 1.0)
-        return not self._ending.is_set()
+        return not self._ending.is_set() and self._wanted()

@@ -8,8 +8,10 @@ import streamlit as st
 
 from fxopt.core import shared_copy
 from fxopt.evidence import LatencyReport, measure
+from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
+from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 from fxopt.workbench import Choice
 
@@ -51,13 +53,15 @@ def latency_tab(session: Session) -> None:
 
 def start(session: Session) -> None:
     """Begin to measure, on a copy of the graph: the visitor may go on switching passes."""
-    bench, (args, kwargs) = session.workbench, session.opened.inputs
-    after = shared_copy(bench.current)
+    with all_or_nothing(session):
+        session.check_demand()
+        bench, (args, kwargs) = session.workbench, session.opened.inputs
+        after = shared_copy(bench.current)
 
-    def work(progress: Progress) -> LatencyReport:
-        return measure(bench.pristine, after, args, kwargs, on_progress=progress)
+        def work(progress: Progress) -> LatencyReport:
+            return measure(bench.pristine, after, args, kwargs, on_progress=progress)
 
-    session.measurement = Measurement(bench.choices, Job(work))
+        session.measurement = Measurement(bench.choices, Job(work, presence()))
 
 
 def watch(job: Job[LatencyReport], what: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import streamlit as st
 
 from fxopt.core.errors import FxoptError
-from fxopt.evidence import NumericsReport, compare_outputs
+from fxopt.evidence import NumericsReport, compare_outputs, stopping_unless
 from fxopt.models import Inputs
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import OpenModel
+from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 SMALL = 5_000_000
@@ -37,7 +38,10 @@ def numerics_tab(session: Session) -> None:
 
 
 def _compared(session: Session) -> NumericsReport:
-    return compare_outputs(session.workbench.pristine, session.workbench.current, _inputs(session.opened))
+    weights = sum(weight.numel() for weight in session.opened.model.parameters())
+    session.check_demand(factor=2, beside=8 * weights)  # as the original takes it in float64
+    with stopping_unless(presence()):
+        return compare_outputs(session.workbench.pristine, session.workbench.current, _inputs(session.opened))
 
 
 def _inputs(opened: OpenModel) -> list[Inputs]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import streamlit as st
 from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
-from fxopt.models import Inputs, ModelSource
+from fxopt.evidence import Demand, EvidenceError, demand_of
+from fxopt.models import ZOO, Inputs, ModelSource
+from fxopt.ui.limits import check_demand
 from fxopt.ui.once import Once
 from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
 from fxopt.workbench import Workbench
@@ -61,7 +64,25 @@ class OpenModel:
 
     @property
     def sizes(self) -> str:
-        return f"batch {self.batch}" + (f", sequence {self.sequence}" if self.sequence is not None else "")
+        return _sizes(self.batch, self.sequence)
+
+    @cached_property
+    def demand(self) -> Demand:
+        """The demand of one run on the example."""
+        args, kwargs = self.inputs
+        return demand_of(self.pristine, args, kwargs)
+
+
+def _sizes(batch: int, sequence: int | None) -> str:
+    return f"batch {batch}" + (f", sequence {sequence}" if sequence is not None else "")
+
+
+def _check_size(what: str, model: nn.Module, args: Any, kwargs: Any) -> None:
+    try:
+        demand = demand_of(model, args, kwargs)
+    except EvidenceError:
+        return  # its capture says more of a model that asks for the value of a number
+    check_demand(what, demand)
 
 
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
@@ -82,6 +103,8 @@ def captured(
     """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
     model = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
+    if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):
+        _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
     workbench = Workbench(capture(model, args, kwargs, progress=_progress))
     workbench.release()
     fitting = NODES // len(workbench.pristine.graph.nodes)

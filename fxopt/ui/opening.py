@@ -16,6 +16,7 @@ from fxopt.ui.folders import folders_here
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import captured
+from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 FOLDER = "folder"
@@ -63,7 +64,7 @@ class Opening:
     begun: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        self.job = Job(self._open)
+        self.job = Job(self._open, presence())
 
     def _open(self, progress: Progress) -> Session:
         request, source = self.request, self.request.source

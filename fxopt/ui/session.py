@@ -13,11 +13,13 @@ from torch.fx import GraphModule
 
 from fxopt.core import FxoptError
 from fxopt.edits import Edit
+from fxopt.evidence import demand_of
 from fxopt.evidence.running import run
 from fxopt.ui.drawn import Drawn
 from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.foreseen import Foreseen
 from fxopt.ui.job import Job
+from fxopt.ui.limits import check_demand
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
 from fxopt.ui.recent import keep_recent
@@ -301,7 +303,19 @@ class Session:
     @alone
     def run_example(self) -> None:
         """Run the graph as it is now on the example, for what its probes see."""
+        self.check_demand()
         run(self.workbench.current, *self.opened.inputs)
+
+    def check_demand(self, factor: int = 1, beside: int = 0) -> None:
+        """Check that the graph may be run on the example; see `fxopt.ui.limits.check_demand`.
+
+        Passes keep the demand; an edit by hand may make a graph that takes any amount.
+        """
+        demands = [self.opened.demand]
+        if self.workbench.edits:
+            demands.append(demand_of(self.workbench.current, *self.opened.inputs))
+        for demand in demands:
+            check_demand(f"{self.opened.source.title} at {self.opened.sizes}", demand, factor, beside)
 
     @alone
     def undo(self) -> None:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import streamlit as st
 
 from fxopt.core.errors import FxoptError
-from fxopt.evidence import LatencyReport, SiteReport, measure, site_report
+from fxopt.evidence import LatencyReport, SiteReport, measure, site_report, stopping_unless
 from fxopt.evidence.output_report import OutputReport
+from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.latency_tab import BRACKETS, watch
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 from fxopt.ui.waiting import result_soon
 from fxopt.workbench.site_trial import SiteTrial, site_trial
@@ -73,22 +75,28 @@ def _all(session: Session) -> dict[Hashable, SiteEvidence]:
 
 def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
     """Start the job on copies, so that the visitor may go on switching passes."""
-    found = _all(session)
-    with session.at_work:
-        if key not in found:
-            found[key] = SiteEvidence(site_trial(session.workbench, *key[1:]))
-        while len(found) > KEPT:
-            del found[next(iter(found))]
-    of, (args, kwargs) = found[key], session.opened.inputs
-    trial = of.trial
+    with all_or_nothing(session):
+        found, is_here = _all(session), presence()
+        with session.at_work:
+            session.check_demand()
+            if key not in found:
+                found[key] = SiteEvidence(site_trial(session.workbench, *key[1:]))
+            while len(found) > KEPT:
+                del found[next(iter(found))]
+        of, (args, kwargs) = found[key], session.opened.inputs
+        trial = of.trial
 
-    def time_both(progress: Progress) -> LatencyReport:
-        return measure(trial.off, trial.on, args, kwargs, on_progress=progress)
+        def time_both(progress: Progress) -> LatencyReport:
+            return measure(trial.off, trial.on, args, kwargs, on_progress=progress)
 
-    if what == "error":
-        of.error = Job(lambda progress: site_report(trial.off, trial.on, trial.rewritten, args, kwargs))
-    else:
-        of.latency = Job(time_both)
+        def both_reported(progress: Progress) -> SiteReport:
+            with stopping_unless(lambda: progress(0)):
+                return site_report(trial.off, trial.on, trial.rewritten, args, kwargs)
+
+        if what == "error":
+            of.error = Job(both_reported, is_here)
+        else:
+            of.latency = Job(time_both, is_here)
 
 
 def _error(found: SiteEvidence, job: Job[SiteReport]) -> None:

@@ -1,0 +1,45 @@
+"""Limits of what one visitor may run: foreseen before it is begun, and refused with the numbers."""
+
+from __future__ import annotations
+
+import os
+
+from fxopt.core.errors import ModelError
+from fxopt.evidence import Demand
+
+MOST_BYTES = int(float(os.environ.get("FXOPT_MOST_GB", "4")) * 10**9)
+"""Memory of one run beside the weights."""
+MOST_FLOPS = int(float(os.environ.get("FXOPT_MOST_TFLOP", "2")) * 10**12)
+"""Work of one run; a core does 2 TFLOP in about a minute."""
+
+
+def check_demand(what: str, demand: Demand, factor: int = 1, beside: int = 0) -> None:
+    """Check that a run may be begun.
+
+    Args:
+        what: the model and its sizes, for the message.
+        demand: of one run in the precision of the model.
+        factor: how many times as large its numbers are in the run.
+        beside: bytes that are taken for other things.
+
+    Raises:
+        ModelError: it takes more memory or work than a visitor may use.
+    """
+    needed = demand.peak_bytes * factor + beside
+    if needed <= MOST_BYTES and demand.flops <= MOST_FLOPS:
+        return
+    raise ModelError(
+        f"{what} is too large for this server: one run takes {_in_words(needed)} of memory beside the weights, and "
+        f"{demand.flops / 1e12:,.1f} TFLOP of work; allowed are {_in_words(MOST_BYTES)} and "
+        f"{MOST_FLOPS / 1e12:,.1f} TFLOP. Choose a smaller batch or sequence, or start the server with a larger "
+        "FXOPT_MOST_GB and FXOPT_MOST_TFLOP."
+    )
+
+
+def _in_words(count: int) -> str:
+    """Return a count of bytes for a reader.
+
+    >>> _in_words(9_211_000_000), _in_words(20_000_000)
+    ('9.2 GB', '20 MB')
+    """
+    return f"{count / 1e9:,.1f} GB" if count >= 10**9 else f"{count / 1e6:,.0f} MB"
