@@ -22,7 +22,8 @@ class Comparison:
     """The boxes and edges of two graphs together.
 
     `graph` has the boxes of both: those of `before` in their order, and what only `after` has among them, where it
-    stands there. A box that is in both is as `before` says; `retold` has those that `after` says otherwise.
+    stands there. A box that is in both is as `before` says; `retold` has those that `after` says otherwise, and
+    `reread` the edges in both along which other operands come: the text before, and after.
     """
 
     before: VisibleGraph = field(repr=False)
@@ -31,6 +32,7 @@ class Comparison:
     boxes: tuple[Side, ...]
     edges: Mapping[tuple[int, int], Side]
     retold: Mapping[int, Item]
+    reread: tuple[tuple[int, int, str, str], ...] = ()
 
     @classmethod
     def of(cls, before: VisibleGraph, after: VisibleGraph) -> Comparison:
@@ -48,13 +50,17 @@ class Comparison:
             if sides[place[item.name]] is Side.BOTH and item != items[place[item.name]]
         }
         owner = {name: place[of.items[index].name] for of in (after, before) for name, index in of.owner.items()}
-        graph = VisibleGraph(tuple(items), tuple(sorted(edges)), owner, max(before.total, after.total), after.hidden)
-        return cls(before, after, graph, tuple(sides), edges, retold)
+        total, reread = max(before.total, after.total), _reread(before, after, place, edges)
+        reads = {(s, t): text for of in (before, after) for s, t, text in _numbered(of, place)}
+        reads |= {(s, t): f"{old or '·'}→{new or '·'}" for s, t, old, new in reread}
+        told = tuple(sorted((*edge, text) for edge, text in reads.items()))
+        graph = VisibleGraph(tuple(items), tuple(sorted(edges)), owner, total, after.hidden, told)
+        return cls(before, after, graph, tuple(sides), edges, retold, reread)
 
     @property
     def is_same(self) -> bool:
         """True where the two look alike."""
-        return not self.retold and not any(self.boxes) and not any(self.edges.values())
+        return not self.retold and not self.reread and not any(self.boxes) and not any(self.edges.values())
 
     @property
     def created(self) -> tuple[int, ...]:
@@ -72,6 +78,20 @@ class Comparison:
         parts = [f"{len(boxes):,} {word}" for boxes, word in ((self.removed, "gone"), (self.created, "new")) if boxes]
         both = ", ".join([self.after.caption, *parts])
         return self.before.caption, self.after.caption, both
+
+
+def _numbered(graph: VisibleGraph, place: Mapping[str, int]) -> list[tuple[int, int, str]]:
+    """The operands along the edges of `graph`, by the numbers that its boxes have in both."""
+    names = [place[item.name] for item in graph.items]
+    return [(names[source], names[target], text) for source, target, text in graph.reads]
+
+
+def _reread(
+    before: VisibleGraph, after: VisibleGraph, place: Mapping[str, int], edges: Mapping[tuple[int, int], Side]
+) -> tuple[tuple[int, int, str, str], ...]:
+    old, new = ({(s, t): text for s, t, text in _numbered(of, place)} for of in (before, after))
+    both = sorted(edge for edge in {*old, *new} if edges[edge] is Side.BOTH)
+    return tuple((*edge, old.get(edge, ""), new.get(edge, "")) for edge in both if old.get(edge) != new.get(edge))
 
 
 def _merged(before: VisibleGraph, after: VisibleGraph) -> tuple[list[Item], list[Side]]:

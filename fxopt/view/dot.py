@@ -36,12 +36,14 @@ def to_dot(view: GraphView, unfolded: Collection[str] | None = None, hide: Colle
     # A node's DOT name is a number, so that a colon or a port in its own name cannot be misread.
     dot = graphviz.Digraph(
         node_attr={"shape": "box", "style": "filled,rounded", "fontname": "Helvetica", "fontsize": "11"},
-        edge_attr={"color": "#777777", "arrowsize": "0.6"},
+        edge_attr={"color": "#777777", "arrowsize": "0.6", "fontname": "Helvetica", "fontsize": "9"},
         graph_attr={"fontname": "Helvetica", "fontsize": "10", "label": escaped(graph.caption)},
     )
     _write(dot, graph)
+    reads = {(source, target): text for source, target, text in graph.reads}
     for source, target in graph.edges:
-        dot.edge(str(source), str(target))
+        text = reads.get((source, target))
+        dot.edge(str(source), str(target), **({"headlabel": escaped(text), "labeldistance": "1.6"} if text else {}))
     return str(dot.source)
 
 

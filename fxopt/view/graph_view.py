@@ -16,12 +16,13 @@ from torch.fx import GraphModule, Node
 from fxopt.core.graph import TensorInfo, info_of, inputs_of, module_of, module_stack_of, target_name
 from fxopt.view.kinds import kind_of
 from fxopt.view.node_view import NodeView
+from fxopt.view.operands import Operands
 from fxopt.view.parts import with_parts
 
 
 @dataclass(frozen=True)
 class GraphView:
-    """Nodes in program order, and the data edges between them as pairs of names.
+    """Nodes in program order, the data edges between them as pairs of names, and the places in which nodes are read.
 
     >>> from torch import nn
     >>> view = GraphView.of(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU())))
@@ -33,6 +34,7 @@ class GraphView:
 
     nodes: tuple[NodeView, ...]
     edges: tuple[tuple[str, str], ...]
+    operands: tuple[Operands, ...] = ()
 
     @classmethod
     def of(cls, gm: GraphModule) -> GraphView:
@@ -40,7 +42,8 @@ class GraphView:
         sizes = _size_nodes(nodes)
         views = [_node_view(node, node in sizes) for node in nodes]
         edges = [(other.name, node.name) for node in nodes for other in inputs_of(node)]
-        return cls(tuple(with_parts(views)), tuple(edges))
+        operands = filter(None, map(Operands.of, nodes))
+        return cls(tuple(with_parts(views)), tuple(edges), tuple(operands))
 
     @cached_property
     def digest(self) -> str:
@@ -48,7 +51,7 @@ class GraphView:
         state = blake2b(digest_size=12)
         for node in self.nodes:
             state.update(repr(_FIELDS(node)).encode())
-        state.update(repr(self.edges).encode())
+        state.update(repr((self.edges, self.operands)).encode())
         return state.hexdigest()
 
     @cached_property

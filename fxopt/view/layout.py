@@ -96,6 +96,7 @@ class Layout:
                 [cluster.path, cluster.title, cluster.depth, *map(round, cluster.box)] for cluster in self.clusters
             ],
             "portals": [index for pair in self.portals for index in pair],
+            "reads": [part for read in self.graph.reads for part in read],
             **({"sides": self._sides(self.comparison)} if self.comparison else {}),
         }
 
@@ -115,6 +116,7 @@ class Layout:
                 for index, item in both.retold.items()
             },
             "captions": both.captions,
+            "reread": [part for read in both.reread for part in read],
         }
 
 

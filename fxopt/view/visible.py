@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -37,7 +37,8 @@ class Item:
 class VisibleGraph:
     """The boxes in an order that follows the data, and the edges between them as pairs of indices.
 
-    `owner` gives the box in which a node is seen; a node that is left out altogether has none.
+    `owner` gives the box in which a node is seen; a node that is left out altogether has none. `reads` has the text
+    beside an edge: which operands of its target come along it, where that matters.
     """
 
     items: tuple[Item, ...]
@@ -45,11 +46,12 @@ class VisibleGraph:
     owner: Mapping[str, int] = field(compare=False)
     total: int
     hidden: Mapping[str, int] = field(compare=False)
+    reads: tuple[tuple[int, int, str], ...] = ()
 
     @cached_property
     def digest(self) -> str:
         """The same for the same boxes and edges, in every process: a key to cache layouts by."""
-        return blake2b(repr((self.items, self.edges, self.total)).encode(), digest_size=12).hexdigest()
+        return blake2b(repr((self.items, self.edges, self.total, self.reads)).encode(), digest_size=12).hexdigest()
 
     @cached_property
     def caption(self) -> str:
@@ -90,7 +92,8 @@ def visible(view: GraphView, unfolded: Collection[str] = (), hide: Collection[st
     owner = {name: rank[index] for name, index in boxes.owner.items()}
     owner |= {item.name: place for place, item in enumerate(items)}
     moved = sorted((rank[source], rank[target]) for source, target in edges)
-    return VisibleGraph(tuple(items), tuple(moved), owner, len(view.nodes), dict(hidden))
+    reads = sorted((rank[source], rank[target], text) for source, target, text in _reads(view, boxes))
+    return VisibleGraph(tuple(items), tuple(moved), owner, len(view.nodes), dict(hidden), tuple(reads))
 
 
 class _Groups:
@@ -175,6 +178,15 @@ def _edges(view: GraphView, boxes: _Boxes) -> dict[tuple[int, int], None]:
     shown = {node.name for members in boxes.members for node in members}
     pairs = ((boxes.owner[a], boxes.owner[b]) for a, b in view.edges if a in shown and b in shown)
     return {pair: None for pair in pairs if pair[0] != pair[1]}
+
+
+def _reads(view: GraphView, boxes: _Boxes) -> Iterator[tuple[int, int, str]]:
+    """The operands that come along each edge into a node that has a box of its own."""
+    box_of = {node.name: index for index, members in enumerate(boxes.members) for node in members}
+    for operands in view.operands:
+        target = box_of.get(operands.node)
+        if target is not None and not boxes.paths[target]:
+            yield from ((source, target, text) for source, text in operands.along(box_of.get))
 
 
 def _follow_data(count: int, edges: Collection[tuple[int, int]]) -> tuple[list[int], list[int]]:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from playwright.sync_api import Page, expect
 
+import fxopt
+from fxopt.edits import SwapInputs
 from fxopt.ui.standalone import standalone_html
-from fxopt.view import Mark, layout, resolve, visible
+from fxopt.view import GraphView, Mark, layout, layout_both, resolve, visible
 from tests.view import graphs
 
 pytestmark = pytest.mark.browser
@@ -406,3 +409,26 @@ def test_the_standalone_page_needs_no_server_and_ends_no_script(page: Page, tmp_
     assert page.evaluate("__fxopt.views[0].selectedName") == "n2"
     page.keyboard.press("Enter")
     assert page.evaluate("__fxopt.views[0].ready")
+
+
+def test_the_operands_along_edges_are_told_for_the_side_that_is_seen(page: Page, tmp_path: Path) -> None:
+    class Difference(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return (a - b) * (a - b)
+
+    gm = fxopt.capture(Difference(), (torch.ones(2), torch.ones(2)))
+    before = layout(visible(GraphView.of(gm)))
+    SwapInputs("sub", "args[0]", "args[1]")(gm)
+    both = layout_both(before, visible(GraphView.of(gm)))
+    for picture, sides in ((before, {"both": "12"}), (both, {"before": "12", "after": "21", "both": "1→22→1"})):
+        file = tmp_path / "graph.html"
+        file.write_text(standalone_html(picture))
+        page.goto(file.as_uri())
+        expect(page.locator(".fx-caption")).to_contain_text("showing")
+        for side, expected in sides.items():
+            told = page.evaluate(
+                "side => { const scene = [...__fxopt.layouts.values()][0].scene(side); return ['a', 'b'].map("
+                "name => scene.reads.get(`${scene.index.get(name)} ${scene.index.get('sub')}`)).join('') }",
+                side,
+            )
+            assert told == expected

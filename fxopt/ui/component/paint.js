@@ -131,6 +131,7 @@ function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
     if (heads) context.fill(heads);
     if (other) paintOneSided(context, theme, zoom, other);
     paintStubs(context, scene, theme, zoom, outside);
+    if (zoom > NEAR) paintOperands(context, scene, theme, outside);
   }
   if (pane.selected >= 0) paintSelectedEdges(context, pane, scene, theme, zoom, moving);
 }
@@ -224,13 +225,49 @@ function paintStubs(context, scene, theme, zoom, outside) {
   context.fill(dots);
 }
 
-function addHead(path, points, size) {
+// Beside the head of an edge: which operands of its box come along it, or how often.
+function paintOperands(context, scene, theme, outside) {
+  context.font = theme.frameFont(9);
+  context.textBaseline = "middle";
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeStyle = theme.back;
+  context.fillStyle = theme.muted;
+  const tell = (text, x, y, align) => {
+    context.textAlign = align;
+    context.strokeText(text, x, y);
+    context.fillText(text, x, y);
+  };
+  scene.operands.forEach((text, edge) => {
+    if (!text) return;
+    const [x, y, ux, uy] = headOf(scene.curves[edge]);
+    if (outside(x - 50, y - 30, 100, 50)) return;
+    const flat = Math.abs(ux) > 0.85; // it comes from beside the box, where a neighbor may stand: above it is room
+    const side = ux > 0.05 !== flat ? -1 : 1; // the outer one, so that the texts of two edges that meet stand apart
+    const [away, align] = flat ? [7, "center"] : [5, side < 0 ? "right" : "left"];
+    tell(text, x - 14 * ux + away * side * uy, y - 14 * uy - away * side * ux, align);
+  });
+  for (let i = 0; i < scene.count; i++) {
+    const texts = scene.portalsOf[i].map(([source, target]) => (target === i && scene.reads.get(`${source} ${i}`)) || "");
+    const [x, y] = scene.rect(i);
+    const text = texts.filter(Boolean).join(", ");
+    if (text && !outside(x - 8, y - 20, 80, 24)) tell(text, x + 17, y - 7, "left");
+  }
+}
+
+// The end of a curve, and the direction in which it comes there.
+function headOf(points) {
   const end = points.length;
   const [x, y] = [points[end - 2], points[end - 1]];
   let [dx, dy] = [x - points[end - 4], y - points[end - 3]];
   if (!dx && !dy) [dx, dy] = [x - points[0], y - points[1]];
   const length = Math.hypot(dx, dy) || 1;
-  const [ux, uy] = [(dx / length) * size, (dy / length) * size];
+  return [x, y, dx / length, dy / length];
+}
+
+function addHead(path, points, size) {
+  const [x, y, dx, dy] = headOf(points);
+  const [ux, uy] = [dx * size, dy * size];
   path.moveTo(x, y);
   path.lineTo(x - ux - uy * 0.5, y - uy + ux * 0.5);
   path.lineTo(x - ux + uy * 0.5, y - uy - ux * 0.5);

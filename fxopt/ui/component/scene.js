@@ -32,7 +32,9 @@ class Scene {
     this.connect(payload);
   }
 
-  connect({ ends, curves, portals }) {
+  connect({ ends, curves, portals, reads }) {
+    this.reads = new Map(); // the operands along an edge, by its ends
+    for (let at = 0; at < reads.length; at += 3) this.reads.set(`${reads[at]} ${reads[at + 1]}`, reads[at + 2]);
     const lists = () => Array.from({ length: this.count }, () => []);
     this.users = lists();
     this.inputs = lists();
@@ -52,6 +54,7 @@ class Scene {
       this.bounds.set(boundsOf(curves[edge]), 4 * edge);
       this.allEdges.addPath(this.paths[edge]);
     }
+    this.operands = curves.map((_, edge) => this.reads.get(`${ends[2 * edge]} ${ends[2 * edge + 1]}`) ?? "");
     for (let at = 0; at < portals.length; at += 2) {
       const [source, target] = [portals[at], portals[at + 1]];
       this.users[source].push(target);

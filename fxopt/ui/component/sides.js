@@ -63,6 +63,22 @@ function edgesSeenFrom(payload, side, place) {
   const hidden = new Set(side === "before" ? portals[1] : side === "after" ? portals[0] : []);
   for (let at = 0; 2 * at < payload.portals.length; at++)
     if (!hidden.has(at)) seen.portals.push(place.get(payload.portals[2 * at]), place.get(payload.portals[2 * at + 1]));
+  seen.reads = readsSeenFrom(payload, side, place);
+  return seen;
+}
+
+// The operands along edges: one that comes otherwise in the other graph is told of the one that is seen.
+function readsSeenFrom({ reads, sides: { reread } }, side, place) {
+  const own = new Map();
+  if (side !== "both")
+    for (let at = 0; at < reread.length; at += 4)
+      own.set(`${reread[at]} ${reread[at + 1]}`, reread[at + (side === "before" ? 2 : 3)]);
+  const seen = [];
+  for (let at = 0; at < reads.length; at += 3) {
+    const [source, target, text] = reads.slice(at, at + 3);
+    const told = own.get(`${source} ${target}`) ?? text;
+    if (told && place.has(source) && place.has(target)) seen.push(place.get(source), place.get(target), told);
+  }
   return seen;
 }
 
