@@ -19,8 +19,10 @@ from torch.fx import GraphModule, Proxy
 
 from fxopt.capture.lines import briefly
 from fxopt.capture.structure import dismantle, first_difference, tensors_of
+from fxopt.core.copying import shared_copy
 from fxopt.core.errors import FxoptError
 from fxopt.core.graph import SourceLine
+from fxopt.core.marks import LEDGER
 
 
 class InputError(FxoptError, ValueError):
@@ -204,6 +206,20 @@ def _paths(check: Check) -> list[InputPath]:
     return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]
 
 
+def _scriptable(gm: GraphModule) -> GraphModule:
+    """The graph module as `torch.jit.script` is to see it: without the checks, and without the ledger.
+
+    A script compiles hooks and children with the forward, and neither is written in its language.
+    """
+    twin = shared_copy(gm)
+    for key, hook in list(twin._forward_pre_hooks.items()):
+        if hook is check_inputs:
+            del twin._forward_pre_hooks[key]
+            del twin._forward_pre_hooks_with_kwargs[key]
+    twin._modules.pop(LEDGER, None)
+    return twin
+
+
 def install_checks(gm: GraphModule) -> None:
     """Check the inputs of each call of `gm`, and of its deep copies, against its capture report.
 
@@ -211,5 +227,6 @@ def install_checks(gm: GraphModule) -> None:
     """
     gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
     gm.register_forward_pre_hook(check_inputs, with_kwargs=True)
+    type(gm).__prepare_scriptable__ = _scriptable  # type: ignore[attr-defined]  # each graph module has a class of its own
     if install_checks not in gm._deepcopy_hooks:
         gm._deepcopy_hooks.append(install_checks)
