@@ -8,12 +8,13 @@ from torch import nn
 from torch.fx import Graph, GraphModule
 
 
-def shared_copy(gm: GraphModule) -> GraphModule:
+def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
     """A copy of `gm` with a graph and a module tree of its own, sharing the called modules and all tensors.
 
     Rewriting the copy leaves `gm` as it is, because a rewrite replaces modules and never assigns into one.
     Node names and metadata are kept, and so is what can be reversed.
-    Takes about 11 us a node, and no memory for weights.
+    Takes about 11 us a node, and no memory for weights. To generate its code takes as long again; where it is to be
+    rewritten first, ``compiled=False`` leaves that to a later ``recompile()``, before which it must not be called.
     """
     graph = _copied(gm.graph)
     empty = Graph()
@@ -24,7 +25,10 @@ def shared_copy(gm: GraphModule) -> GraphModule:
             new.__dict__[key] = copy.copy(value) if isinstance(value, dict | list | set) else value
     new.meta = dict(gm.meta)
     _copy_tree(gm, new, {})
-    new.graph = graph
+    if compiled:
+        new.graph = graph
+    else:
+        new._graph, graph.owning_module = graph, new
     return new
 
 

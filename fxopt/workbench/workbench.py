@@ -138,8 +138,8 @@ class Workbench:
         is_untouched = self._current is None and not any(choice.on for choice in self.choices)
         return self.pristine if is_untouched else self.current
 
-    def _copied(self, gm: GraphModule) -> GraphModule:
-        copied = shared_copy(gm)
+    def _copied(self, gm: GraphModule, *, compiled: bool = True) -> GraphModule:
+        copied = shared_copy(gm, compiled=compiled)
         if self._shares_weights:
             self._weights.use(copied)
         return copied
@@ -259,9 +259,9 @@ class Workbench:
     def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
         """The graph at other choices, as a copy that shares all weights; the workbench stays as it is.
 
-        It is neither linted nor recompiled. A pass that fails is rolled back: it has no site on.
+        It is neither linted nor compiled: `recompile` it before it is called. A pass that fails is rolled back: it has no site on.
         """
-        gm = self._copied(self._readable)
+        gm = self._copied(self._readable, compiled=False)
         index, same = GraphIndex(gm), self._alike(choices)
         if same < len(self._starts):
             ledger = Ledger.of(gm)
