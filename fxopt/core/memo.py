@@ -56,6 +56,11 @@ class Memo:
             memo = _MEMOS[gm] = Memo()
         return memo
 
+    @classmethod
+    def as_large_as(cls, model: nn.Module) -> Memo:
+        """Return an empty memo that holds as many bytes as the parameters of a model take."""
+        return cls(most=sum(weight.nbytes for weight in model.parameters()))
+
     def use(self, gm: GraphModule) -> None:
         """Let this be the memo of `gm`, as it may be that of others."""
         _MEMOS[gm] = self

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import streamlit as st
 from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
+from fxopt.core.memo import Memo
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.ui.limits import check_demand
@@ -85,6 +87,10 @@ def _check_size(what: str, model: nn.Module, args: Any, kwargs: Any) -> None:
     check_demand(what, demand)
 
 
+_WEIGHTS: WeakKeyDictionary[nn.Module, Memo] = WeakKeyDictionary()
+"""By model, the weights that passes compute: the same at all sizes at which it is captured."""
+
+
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
 def built(key: str, stamp: str, _source: ModelSource) -> nn.Module:
     """The model of a source. `stamp` changes where the files behind `key` do."""
@@ -105,7 +111,8 @@ def captured(
     args, kwargs = _source.inputs(model, batch, sequence)
     if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):
         _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
-    workbench = Workbench(capture(model, args, kwargs, progress=_progress))
+    weights = _WEIGHTS.setdefault(model, Memo.as_large_as(model))
+    workbench = Workbench(capture(model, args, kwargs, progress=_progress), weights=weights)
     workbench.release()
     fitting = NODES // len(workbench.pristine.graph.nodes)
     once = Once(max(FEWEST_ANSWERS, min(ANSWERS, fitting)))

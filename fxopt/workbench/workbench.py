@@ -43,6 +43,8 @@ class Workbench:
             never changed.
         args, kwargs: example inputs, as for `fxopt.capture`.
         passes: the passes, in the order in which they run at first; `fxopt.ALL_PASSES` if not given.
+        weights: where weights that passes compute are shared, as by `another`, with the workbenches of other captures
+            of the same model.
 
     Raises:
         fxopt.CaptureError: the model cannot be captured.
@@ -65,6 +67,7 @@ class Workbench:
         kwargs: Mapping[str, Any] | None = None,
         *,
         passes: Iterable[Pass[Any]] | None = None,
+        weights: Memo | None = None,
     ) -> None:
         is_captured = isinstance(model, GraphModule) and not args and not kwargs
         self.pristine: GraphModule = model if is_captured else capture(model, args, kwargs)  # type: ignore[assignment]
@@ -75,9 +78,9 @@ class Workbench:
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
         self._given = given
-        self._weights = Memo(most=sum(weight.nbytes for weight in self.pristine.parameters()))
-        self._shares_weights = False
-        self._current: GraphModule | None = shared_copy(self.pristine)
+        self._weights = Memo.as_large_as(self.pristine) if weights is None else weights
+        self._shares_weights = weights is not None
+        self._current: GraphModule | None = self._copied(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
@@ -259,7 +262,8 @@ class Workbench:
     def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
         """The graph at other choices, as a copy that shares all weights; the workbench stays as it is.
 
-        It is neither linted nor compiled: `recompile` it before it is called. A pass that fails is rolled back: it has no site on.
+        It is neither linted nor compiled: `recompile` it before it is called. A pass that fails is rolled back: it has
+        no site on.
         """
         gm = self._copied(self._readable, compiled=False)
         index, same = GraphIndex(gm), self._alike(choices)

@@ -83,6 +83,15 @@ def test_visitors_with_the_same_choices_see_one_view_and_it_is_that_of_their_own
     assert two[0].view_of("Now").digest == GraphView.of(two[0].workbench.current).digest
 
 
+def test_at_other_sizes_a_visitor_has_the_same_computed_weights(two: tuple[Session, Session]) -> None:
+    other = Session(captured(ZOO[0].key, "", 3, None, ZOO[0]))
+    for one in (two[0], other):
+        one.turn(FOLD, None, on=True)
+    weights = [{id(weight) for weight in one.workbench.current.parameters()} for one in (two[0], other)]
+    assert weights[0] == weights[1]
+    assert weights[0] - {id(weight) for weight in other.opened.model.parameters()}, "some were computed"
+
+
 def test_an_edit_by_hand_is_seen_by_the_one_who_made_it(two: tuple[Session, Session]) -> None:
     first, second = two
     first.edit("stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
