@@ -15,6 +15,7 @@ from fxopt.core.guards import (
     module_miss,
     rank_condition,
     unaltered_conditions,
+    unread_condition,
 )
 from fxopt.core.index import GraphIndex
 from fxopt.core.jumps import jump_condition
@@ -104,5 +105,6 @@ __all__ = [
     "shared_copy",
     "target_name",
     "unaltered_conditions",
+    "unread_condition",
     "with_tensors",
 ]

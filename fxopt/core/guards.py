@@ -14,6 +14,7 @@ from fxopt.core.graph import info_of, input_of, operation_name
 from fxopt.core.hooks import gradient_hook_condition, module_hook_condition
 from fxopt.core.index import GraphIndex
 from fxopt.core.layer import Held, Layer, LinearLayer
+from fxopt.core.metadata import readers_of
 from fxopt.core.site import Miss
 
 Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
@@ -182,7 +183,7 @@ def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIn
         actual=f"{len(paths)} names",
         needed="1 name",
     )
-    reads = index.reads_of(path)
+    reads = [read for read in index.reads_of(path) if readers_of(read)]
     yield bool(reads) and Unmet(
         f"{reads[0].name} reads {reads[0].target}, which is in {path}",
         actual=f"read by {reads[0].name}",
@@ -211,7 +212,7 @@ def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> 
         needed="a parameter or buffer",
     )
     readers = [other for other in index.reads_of(held.path) if other.users]
-    users = [user for other in readers for user in other.users]
+    users = [user for other in readers for user in readers_of(other)]
     yield len(users) > 1 and Unmet(
         f"{held.path} is read by {_others(users, layer.node)} as well as by {name}",
         actual=f"{len(users)} readers",
@@ -220,6 +221,18 @@ def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> 
     places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
     yield places > 1 and Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
     yield _foreign_parent(held.path, index)
+
+
+def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
+    """That nothing asks for the shape or dtype of a tensor of `layer`, which are to change."""
+    paths = [layer.path] if layer.module is not None else [held.path for held in layer.held.values()]
+    reads = [(read, user) for path in paths for read in index.reads_of(path) for user in read.users]
+    read, user = next(((read, user) for read, user in reads if user is not layer.node), (None, None))
+    return (read is not None and user is not None) and Unmet(
+        f"{user.name} asks for the shape or dtype of {read.target}, a tensor of {layer.name}",
+        actual=f"read by {user.name}",
+        needed="unread",
+    )
 
 
 def _foreign_parent(path: str, index: GraphIndex) -> Condition:

@@ -27,6 +27,7 @@ from fxopt.core import (
     layer_of,
     set_arguments,
     set_tensors,
+    unread_condition,
     with_tensors,
 )
 from fxopt.core.marks import made_by
@@ -67,6 +68,7 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
 
     def _conditions(self, linear: LinearLayer, index: GraphIndex) -> Conditions[LinearWithBias]:
         yield from layer_conditions(linear, nn.Linear, index)
+        yield unread_condition(linear, index)
         weight, bias, x = linear.weight, linear.bias, linear.input
         assert bias is not None
         assert x is not None

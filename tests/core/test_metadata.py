@@ -185,3 +185,42 @@ def test_a_rule_leaves_alone_a_value_that_is_asked_before_what_it_needs_is_there
     gm = captured(forward, torch.randn(3, 4), a=nn.Linear(4, 6))
     (miss,) = fold_scale.scan(gm).misses
     assert "may change x in place" in miss.reason
+
+
+class AskingOfWeights(nn.Module):
+    """Inputs are brought to the dtype and device of weights, as many models write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.q, self.k, self.out = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.bn(self.conv(x.to(self.conv.weight.dtype)))
+        x = x.mean((2, 3)).to(self.bn.weight.device)
+        x = self.q(x) * self.k.weight.shape[0] + self.k(x).to(self.k.bias.dtype)
+        return self.out(x.to(self.out.weight.dtype)) * 3.0
+
+
+ASKED_OF_WEIGHTS: list[tuple[Pass[Any], int]] = [
+    (fxopt.FuseBatchNorm2dInConv2d(), 1),
+    (fxopt.FoldBatchNorm(), 1),
+    (fxopt.MergeLinears(), 1),
+    (fxopt.MergeLinears(keep="view"), 1),
+    (fold_scale, 1),
+    (fxopt.FuseBiasInLinear(), 1),
+]
+
+
+@pytest.mark.parametrize(("pass_", "sites"), ASKED_OF_WEIGHTS, ids=lambda p: getattr(p, "name", str(p)))
+def test_whoever_asks_for_the_dtype_of_a_weight_keeps_no_pass_away(pass_: Pass[Any], sites: int) -> None:
+    x = torch.randn(2, 3, 5, 5)
+    report = check_pass(pass_, [(AskingOfWeights().eval(), (x,))])
+    assert report.sites == sites
+
+
+def test_a_bias_is_not_fused_where_the_shape_of_its_weight_is_asked_for() -> None:
+    gm = fxopt.capture(AskingOfWeights().eval(), (torch.randn(2, 3, 5, 5),))
+    misses = {miss.site: miss.reason for miss in fxopt.FuseBiasInLinear().scan(gm).misses}
+    assert set(misses) == {"k", "out"}
+    assert all("asks for the shape or dtype of" in reason for reason in misses.values())

@@ -161,7 +161,12 @@ def read(build: Builder, x: Node, choose: Choices) -> Node | None:
     if not names:
         return None
     tensor = build.emit("get_attr", choose(*names))
-    how = choose("add", "linear", "matmul")
+    how = choose("add", "linear", "matmul", "dtype", "shape")
+    if how == "dtype":
+        return build.method("to", x, build.function(getattr, tensor, "dtype"))
+    if how == "shape":
+        rows = build.function(operator.getitem, build.function(getattr, tensor, "shape"), choose(0, -1))
+        return build.function(operator.mul, x, rows)
     if how == "linear":
         return build.function(F.linear, x, tensor)
     if how == "matmul":
