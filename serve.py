@@ -14,7 +14,7 @@ FOLDERS = "FXOPT_FOLDERS"
 _ABOUT = (
     "Serve the page of fxopt. It listens on this machine alone, and asks no other one for anything. With --serve, "
     "others can use it too. They may open the models of the picker, and of this machine's folders those below "
-    "--folders."
+    "--folders. One run may take 4 GB beside the weights and 2 TFLOP: FXOPT_MOST_GB and FXOPT_MOST_TFLOP say otherwise."
 )
 
 

@@ -70,10 +70,11 @@ def news(sent: Any, heard: int) -> News:
         elif act.number > last:
             last = act.number
             acts.append(act)
-    left = len(sent) - 2 * MOST_ACTS
-    if left > 0:
-        end = _act(sent[-1])
-        last = end.number if end is not None and last < end.number <= heard + FURTHEST else last
+    left, end = len(sent) - 2 * MOST_ACTS, _act(sent[-1]) if sent else None
+    if left > 0 and end is not None and last < end.number <= heard + FURTHEST:
+        last = end.number
+    elif end is not None and end.number <= heard:
+        left = 0  # they were answered before; the browser still has to hear of it
     more = max(len(acts) - MOST_ACTS, 0) + max(left, 0)
     return News(tuple(acts[:MOST_ACTS]), last, refused + more)
 

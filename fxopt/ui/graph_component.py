@@ -63,6 +63,8 @@ class Heard:
     """The number of the last act in a graph that was obeyed."""
 
     number: int = 0
+    complaint: str = ""
+    """The complaint about the message that the browser sent last; it is made once."""
     turns: int = 0
     """How often the graph was told something: by this the browser tells what is new from what it heard before."""
 
@@ -103,7 +105,8 @@ def obey_graph(
         else:
             on_select(name)
     heard.number = told.last
-    return told.complaint or unknown
+    before, heard.complaint = heard.complaint, told.complaint
+    return (told.complaint if told.complaint != before else "") or unknown
 
 
 def graph_code() -> None:

@@ -70,6 +70,8 @@ class Heard:
     number: int = 0
     sheets: int = 0
     shown: int = 0
+    complaint: str = ""
+    """The complaint about the message that the browser sent last; it is made once."""
 
 
 def keys_panel(session: Session) -> None:
@@ -118,7 +120,8 @@ def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool
         elif key.startswith("move "):
             _place(session, *key.split()[1:3])
     heard.number = told.last
-    return told.complaint
+    before, heard.complaint = heard.complaint, told.complaint
+    return told.complaint if told.complaint != before else ""
 
 
 def _place(session: Session, letter: str = "", before: str = "") -> None:

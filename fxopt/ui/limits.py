@@ -8,7 +8,7 @@ from fxopt.core.errors import ModelError
 from fxopt.evidence import Demand
 
 MOST_BYTES = int(float(os.environ.get("FXOPT_MOST_GB", "4")) * 10**9)
-"""Memory of one run beside the weights."""
+"""Memory of one run beside the weights; who serves the page may allow more."""
 MOST_FLOPS = int(float(os.environ.get("FXOPT_MOST_TFLOP", "2")) * 10**12)
 """Work of one run; a core does 2 TFLOP in about a minute."""
 
@@ -28,12 +28,9 @@ def check_demand(what: str, demand: Demand, factor: int = 1, beside: int = 0) ->
     needed = demand.peak_bytes * factor + beside
     if needed <= MOST_BYTES and demand.flops <= MOST_FLOPS:
         return
-    raise ModelError(
-        f"{what} is too large for this server: one run takes {_in_words(needed)} of memory beside the weights, and "
-        f"{demand.flops / 1e12:,.1f} TFLOP of work; allowed are {_in_words(MOST_BYTES)} and "
-        f"{MOST_FLOPS / 1e12:,.1f} TFLOP. Choose a smaller batch or sequence, or start the server with a larger "
-        "FXOPT_MOST_GB and FXOPT_MOST_TFLOP."
-    )
+    takes = f"one run takes {_in_words(needed)} beside the weights and {demand.flops / 1e12:,.1f} TFLOP"
+    allowed = f"{_in_words(MOST_BYTES)} and {MOST_FLOPS / 1e12:,.1f} TFLOP are allowed here"
+    raise ModelError(f"{what} is too large: {takes}, and {allowed}. Choose a smaller batch or sequence.")
 
 
 def _in_words(count: int) -> str:

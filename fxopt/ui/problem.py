@@ -8,7 +8,7 @@ import streamlit as st
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureError
-from fxopt.core.errors import FxoptError
+from fxopt.core.errors import FxoptError, ModelError
 from fxopt.ui.graph_component import graph_component
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.view import GraphView, Layout, default_unfolded, layout, pack, visible
@@ -47,7 +47,8 @@ def _picture(partial: GraphModule) -> Layout:
 def show_problem(problem: Problem, still_open: str) -> None:
     """Draw it, and name the model that is still open, if any."""
     still = f"\n\nStill open: **{escaped(still_open)}**, as it was." if still_open else ""
-    heading = "" if problem.title in problem.told else f"**{escaped(problem.title)}**: "
+    named = isinstance(problem.error, ModelError) or problem.title in problem.told
+    heading = "" if named else f"**{escaped(problem.title)}**: "
     with st.container(horizontal=True, key="problem"):
         st.error(f"{heading}{escaped(problem.told)}{still}", icon=":material/error:")
         st.button(
