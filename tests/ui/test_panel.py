@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fxopt.models import ZOO
-from fxopt.ui import panel
+from fxopt.ui import fault, panel
 from fxopt.ui.open_model import captured
 from fxopt.ui.panel import ALL, acting, redraw
 from fxopt.ui.session import Session
@@ -113,10 +113,16 @@ def test_what_the_visitor_did_is_done_before_a_panel_is_drawn_alone(session: Ses
     assert not seen
 
 
-def test_a_panel_that_fails_leaves_the_others_to_be_drawn_alone(session: Session, asked: list[Any]) -> None:
+def test_a_panel_that_fails_is_a_message_and_leaves_the_others_to_be_drawn_alone(
+    session: Session, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(fault.st, "error", lambda text, **_: said.append(text))
+
     def fails(session: Session) -> None:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        draw(session, ALL, lambda session: session.looked_at, fails)
+    draw(session, ALL, lambda session: session.looked_at, fails)
+    assert len(said) == 1
+    assert "ZeroDivisionError" in said[0]
     assert not session.drawn.everything
