@@ -23,13 +23,55 @@ _CASTS = {Tensor.float, Tensor.half, Tensor.bfloat16}
 
 
 class _Widened(TorchFunctionMode):
-    """Computes in float64 where the code asks for less, in constants and in casts, inside modules too."""
+    """Computes in float64 where the code asks for less, in constants and in casts, inside modules too.
+
+    An operator of another library that takes none (those of quantized layers) gets float32, and stands in `narrow`.
+    """
+
+    def __init__(self, narrow: dict[str, None]) -> None:
+        super().__init__()
+        self.narrow = narrow
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         args, kwargs = tree_map(_wider, (args, kwargs or {}))
-        return tree_map(_wider, (Tensor.double if func in _CASTS else func)(*args, **kwargs))
+        if not _is_of_another_library(func):
+            return tree_map(_wider, (Tensor.double if func in _CASTS else func)(*args, **kwargs))
+        try:
+            return tree_map(_wider, func(*args, **kwargs))
+        except (RuntimeError, TypeError):  # in no dtype but its own, or not at all, which the second call tells
+            args, kwargs = _narrowed((args, kwargs), torch.float32)
+            result = func(*args, **kwargs)
+        self.narrow[str(func)] = None
+        return tree_map(_wider, result)
+
+
+class _InItsOwnDtype(nn.Module):
+    """A script, whose operations no mode sees and whose weights are its own."""
+
+    def __init__(self, script: nn.Module, path: str, own: torch.dtype) -> None:
+        super().__init__()
+        self.script, self.path, self.own = script, path, own
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            args, kwargs = _narrowed((args, kwargs), self.own)
+            return tree_map(_wider, self.script(*args, **kwargs))
+
+
+def _is_of_another_library(func: Callable[..., Any]) -> bool:
+    packet = func.overloadpacket if isinstance(func, torch._ops.OpOverload) else func
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    return packet._qualified_op_name.partition("::")[0] not in ("aten", "prims")
+
+
+def _narrowed(values: Any, own: torch.dtype) -> Any:
+    def narrower(value: Any) -> Any:
+        return value.to(own) if isinstance(value, Tensor) and value.dtype == torch.float64 else value
+
+    return tree_map(narrower, values)
 
 
 def _wider(value: Any) -> Any:
@@ -40,8 +82,15 @@ def _wider(value: Any) -> Any:
     return value
 
 
+def _own_dtype(model: nn.Module) -> torch.dtype:
+    tensors = (*model.parameters(), *model.buffers())
+    return next(
+        (tensor.dtype for tensor in tensors if tensor.dtype in _WIDER and not tensor.is_complex()), torch.float32
+    )
+
+
 def in_float64(model: nn.Module) -> nn.Module:
-    """A copy whose parameters, buffers and other tensors are float64; ties stay ties.
+    """A copy whose parameters, buffers and other tensors are float64; ties stay ties. Scripts keep their dtype.
 
     The copy never holds the weights in their own precision, so it costs twice the model, not three times.
     """
@@ -52,11 +101,24 @@ def in_float64(model: nn.Module) -> nn.Module:
                 memo[id(tensor)] = nn.Parameter(_wider(tensor.detach()), requires_grad=False)
             elif isinstance(tensor, Tensor):
                 memo[id(tensor)] = _wider(tensor.detach())
-    return copy.deepcopy(model, memo)
+    wide = copy.deepcopy(model, memo)
+    for path, parent in [*wide.named_modules()]:
+        for name, child in [*parent._modules.items()] if not isinstance(parent, torch.jit.ScriptModule) else ():
+            if isinstance(child, torch.jit.ScriptModule):
+                full = f"{path}.{name}".lstrip(".")
+                parent._modules[name] = _InItsOwnDtype(child, full, _own_dtype(child))
+    return wide
 
 
-def run_in_float64(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What a model of `in_float64` returns for the inputs, computed in float64 throughout."""
+def run_in_float64(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], narrow: dict[str, None] | None = None
+) -> Any:
+    """What a model of `in_float64` returns for the inputs, computed in float64.
+
+    `narrow` is given the names of scripts and operators that take no float64: they compute as ever.
+    """
     args, kwargs = copied((args, kwargs), _wider)
-    with _Widened():
+    found: dict[str, None] = {} if narrow is None else narrow
+    found |= {module.path: None for module in model.modules() if isinstance(module, _InItsOwnDtype)}
+    with _Widened(found):
         return run(model, args, kwargs)

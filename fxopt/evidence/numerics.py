@@ -107,6 +107,8 @@ def compare_outputs(
                 found[name] = found[name].merged(report) if name in found else report
     if judge is None or judge.problem:
         not_covered[judge.problem if judge else "float64 was not asked for"] = None
+    if judge is not None and judge.narrow:
+        not_covered[f"{', '.join(judge.narrow)}: in its own precision in the float64 reference, too"] = None
     return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered))
 
 
@@ -117,6 +119,8 @@ class _Reference:
         self.problem = ""
         self._model = original
         self._made = False
+        self.narrow: dict[str, None] = {}
+        """What computes in its own precision even here."""
 
     def outputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if self.problem:
@@ -124,7 +128,7 @@ class _Reference:
         try:
             if not self._made:
                 self._model, self._made = in_float64(self._model), True
-            return _by_name(run_in_float64(self._model, args, kwargs))
+            return _by_name(run_in_float64(self._model, args, kwargs, self.narrow))
         except Exception as error:  # noqa: BLE001 - a model may fail in any way; the report says how
             first_line = (str(error).splitlines() or [""])[0]
             self.problem = f"no float64 reference: {type(error).__name__}: {first_line}"
