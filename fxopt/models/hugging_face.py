@@ -37,8 +37,9 @@ def longest_sequence(config: dict[str, Any]) -> int | None:
         most = config.get(name)
         if isinstance(most, int) and most > 0:
             if config.get("model_type") in _POSITIONS_AFTER_PADDING:
-                most -= (config.get("pad_token_id") or 0) + 1
-            return most
+                padding = config.get("pad_token_id")
+                most -= (padding if isinstance(padding, int) else 0) + 1
+            return max(most, 1)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,6 +102,25 @@ def test_any_text_in_any_field_ends_in_a_message(open_page: AppTest) -> None:
         assert_sound(app)
         assert session(app) is before
         assert bool(app.error) == bool(text.strip())
+    assert_next_act_works(app)
+
+
+def test_a_config_of_any_content_ends_in_a_message(open_page: AppTest, tmp_path: Path) -> None:
+    app, before = open_page, session(open_page)
+    contents = (
+        "[" * 200_000, '{"a":' * 200_000, '{"model_type": "bert", "a": ' + "[" * 600 + "]" * 600 + "}", "", "\0", "NaN",
+        '{"model_type": 7}', '{"model_type": "bert", "max_position_embeddings": 1e999, "pad_token_id": "x"}',
+        '{"model_type": "bert", "max_position_embeddings": -5, "text_config": 3, "architectures": {"a": 1}}',
+        '{"model_type": "mpnet", "max_position_embeddings": 512, "pad_token_id": "x"}',
+    )  # fmt: skip
+    for number, content in enumerate(contents):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "config.json").write_text(content)
+        app.text_input(key="folder").set_value(str(folder)).run()
+        assert app.error, content[:80]
+        assert_sound(app)
+        assert session(app) is before
     assert_next_act_works(app)
 
 
