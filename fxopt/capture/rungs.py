@@ -10,19 +10,22 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture.assemble import graph_module_of
-from fxopt.capture.checks import SizeCheck
+from fxopt.capture.checks import InputSizeError, SizeCheck
 from fxopt.capture.hygiene import forget_fake_tensors
 from fxopt.capture.inputs import Inputs
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.plain import is_plain, trace_plainly
 from fxopt.capture.propagate import fill_in_shapes
-from fxopt.capture.replay import Free
-from fxopt.capture.report import BakedValue, CaptureReport, FixedSize
+from fxopt.capture.replay import Free, resized
+from fxopt.capture.report import BakedValue, CaptureReport, FixedSize, RecordingError
 from fxopt.capture.size_names import fixed_size_check
-from fxopt.capture.sizes import Dynamic, InputSize, Sizes, free_dimensions
+from fxopt.capture.sizes import Dynamic, InputSize, Sizes, free_dimensions, is_image, with_heights_and_widths
 from fxopt.capture.sources import Sources
 from fxopt.capture.tape import Tape
 from fxopt.core.graph import SourceLine
+
+_SECONDS_FOR_IMAGES = 8.0
+"""CPU time for a recording with free heights and widths."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,9 @@ class Rungs:
             yield "plain torch.fx", self._plain
         if self.dynamic != "none":
             doubled = with_batch_of_two(self.inputs) if isinstance(self.dynamic, str) else None
+            images = with_heights_and_widths(self.inputs) if self.dynamic == "auto" else None
+            if images is not None:
+                yield "symbolic heights and widths", lambda: self._of_any_image(doubled or self.inputs, images)
             if doubled is not None:
                 yield from self._ways("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
             yield from self._ways("symbolic sizes", self.inputs, self.dynamic)
@@ -78,6 +84,24 @@ class Rungs:
             usual = f"{name}, as in an ordinary run"
             yield usual, lambda: self._taped(usual, inputs, dynamic, as_exported=False)
 
+    def _of_any_image(self, inputs: Inputs, dynamic: Dynamic) -> Captured:
+        """A recording with heights and widths free, for a model that takes any or whose own line fixes them.
+
+        It has few seconds, since of some models (Swin) it takes a minute. What takes heights of a small range only is
+        left to the next way, whose sizes are fixed and plain to read.
+        """
+        within = min(self.budget, _SECONDS_FOR_IMAGES)
+        captured = self._taped("symbolic heights and widths", inputs, dynamic, within=within)
+        of_images = [name for name, places in captured.free.items() if any(map(_is_height_or_width, places))]
+        twice = resized(inputs, captured.free, {name: 2 * captured.free[name][0].in_example for name in of_images})
+        values = {argument.name: argument.value for argument in twice.arguments}
+        for check in captured.report.checks if of_images else ():
+            try:
+                check.check(values)
+            except InputSizeError as error:
+                raise RecordingError(f"the model takes few heights and widths ({error})") from None
+        return captured
+
     def _plain(self) -> Captured:
         trace = trace_plainly(self.model, self.inputs, self.leaf)
         gm, doubts = trace.gm, _doubts(trace.grad_switched, trace.drawn)
@@ -94,12 +118,18 @@ class Rungs:
         return Captured(gm, report, free, doubts)
 
     def _taped(
-        self, name: str, inputs: Inputs, dynamic: Dynamic, real: bool = False, as_exported: bool = True
+        self,
+        name: str,
+        inputs: Inputs,
+        dynamic: Dynamic,
+        real: bool = False,
+        as_exported: bool = True,
+        within: float | None = None,
     ) -> Captured:
         sizes = Sizes(inputs, dynamic) if dynamic != "none" else None
         kind = "real" if real else "symbolic" if sizes is not None else "fixed"
         sources = Sources(self.model, kind, sizes)
-        budget = self.budget if sizes is not None else None
+        budget = (self.budget if within is None else within) if sizes is not None else None
         told = lambda calls: self.tell(f"{name}, after {calls} calls")  # noqa: E731
         self.tape = tape = Tape(self.model, inputs, sources, self.leaf, budget, told, as_exported)
         try:
@@ -127,6 +157,10 @@ class Rungs:
             example=in_example(free),
         )
         return Captured(gm, report, free, doubts)
+
+
+def _is_height_or_width(size: InputSize) -> bool:
+    return is_image(size.input) and size.dimension > 1
 
 
 def frees_more_than_batch(inputs: Inputs) -> bool:

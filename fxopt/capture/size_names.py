@@ -11,7 +11,7 @@ from sympy.core.relational import Relational
 from torch.utils._sympy.printers import PythonPrinter
 
 from fxopt.capture.checks import SizeCheck
-from fxopt.capture.sizes import InputSize, Question, Sizes, has_choices, is_cache
+from fxopt.capture.sizes import InputSize, Question, Sizes, has_choices, is_cache, is_image, is_pixel_mask
 
 
 class SizeNames:
@@ -127,6 +127,10 @@ def _readable(size: InputSize) -> str:
         return "batch"
     if is_cache(size.input):
         return "past" if size.dimension == 2 else ""
+    if is_image(size.input):
+        return ("", "", "height", "width")[size.dimension]
+    if is_pixel_mask(size.input):
+        return ""
     if has_choices(size.input):
         return ("batch", "choices", "sequence")[size.dimension]
     if size.dimension != 1 or tensor.dim() not in (2, 3):

@@ -191,6 +191,29 @@ def is_cache(each: InputTensor) -> bool:
     return bool(each.path.steps) and each.path.argument in ("cache", "past_key_values", "cache_params")
 
 
+def is_image(each: InputTensor) -> bool:
+    """Whether a tensor is of (batch, channels, height, width), or called so; not of a cache."""
+    return each.tensor.dim() == 4 and each.tensor.is_floating_point() and not is_cache(each) and "mask" not in each.name
+
+
+def is_pixel_mask(each: InputTensor) -> bool:
+    """Whether a tensor tells, as (batch, height, width), which pixels are of the image."""
+    return each.tensor.dim() == 3 and each.name.endswith("pixel_mask")
+
+
+def with_heights_and_widths(inputs: Inputs) -> dict[str, Collection[int]] | None:
+    """The dimensions that are free by default, and those of images besides; None where there is no image."""
+    images = [each for each in inputs.tensors if is_image(each) and min(each.tensor.shape[2:]) > 1]
+    if not images:
+        return None
+    wanted = {each.name: free_dimensions(each, "auto") for each in inputs.tensors}
+    return {
+        **wanted,
+        **{each.name: (0, 2, 3) for each in images},
+        **{each.name: (0, 1, 2) for each in inputs.tensors if is_pixel_mask(each)},
+    }
+
+
 def has_choices(each: InputTensor) -> bool:
     """Whether these are token ids of (batch, choices, sequence), or their mask."""
     return each.tensor.dim() == 3 and each.name.endswith(("input_ids", *_COMPANIONS))
@@ -207,8 +230,8 @@ def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
 
     By default the batch, and with two or three dimensions the second: the sequence of token ids, a
     waveform or ``(batch, sequence, channels)``. Of token ids ``(batch, choices, sequence)`` all; of the
-    keys and values in a cache, ``(batch, heads, length, width)``, the length. Channels, heights and
-    widths of images stay fixed: all free, a small Swin takes a minute.
+    keys and values in a cache, ``(batch, heads, length, width)``, the length. Channels stay fixed, and so
+    do heights and widths of images, which have a way of their own on the ladder.
     """
     if isinstance(dynamic, Mapping):
         return dynamic.get(each.name, dynamic.get(str(each.path), ()))

@@ -29,6 +29,9 @@ class Sources:
         self.fake_mode: FakeTensorMode | None = None
         if kind != "real":
             self.fake_mode = fake_mode(sizes.env if sizes else None)
+            if sizes is not None:
+                # to look a call up by its symbolic sizes takes longer than to run it: a third of a recording
+                self.fake_mode.cache_enabled = False
         self.extras: dict[str, Any] = {}
         """Objects that are not the model's, by the path they get in the graph module."""
         self.renamed: dict[str, str] = {}

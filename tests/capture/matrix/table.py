@@ -81,7 +81,7 @@ example's sizes and at others, and calls every layer that the model calls, under
 `python -m tests.capture.matrix.table` writes this page.
 
 Rows without a cache run with `use_cache=False`; "next token" is one step of decoding, with the tensors of the cache
-as inputs and outputs. Heights, widths and channels are fixed unless `dynamic` asks for them. A graph on the rung
+as inputs and outputs. Heights and widths are free where the model takes any. A graph on the rung
 `real` decides as the example did (`allow_baked=True`).
 
 {_TITLES}""" + "\n".join(map(str, entries)) + "\n"  # fmt: skip
