@@ -24,7 +24,7 @@ from fxopt.capture.sources import Sources
 from fxopt.capture.tape import Tape
 from fxopt.core.graph import SourceLine
 
-_SECONDS_FOR_IMAGES = 8.0
+_SECONDS_FOR_IMAGES = 20.0
 """CPU time for a recording with free heights and widths."""
 
 
@@ -65,7 +65,7 @@ class Rungs:
         if self.dynamic != "none":
             doubled = with_batch_of_two(self.inputs) if isinstance(self.dynamic, str) else None
             images = with_heights_and_widths(self.inputs) if self.dynamic == "auto" else None
-            if images is not None:
+            if images is not None and not knows_positions(self.model):
                 yield "symbolic heights and widths", lambda: self._of_any_image(doubled or self.inputs, images)
             if doubled is not None:
                 yield from self._ways("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
@@ -87,7 +87,7 @@ class Rungs:
     def _of_any_image(self, inputs: Inputs, dynamic: Dynamic) -> Captured:
         """A recording with heights and widths free, for a model that takes any or whose own line fixes them.
 
-        It has few seconds, since of some models (Swin) it takes a minute. What takes heights of a small range only is
+        It has few seconds, since expressions of many floors take long. What takes heights of a small range only is
         left to the next way, whose sizes are fixed and plain to read.
         """
         within = min(self.budget, _SECONDS_FOR_IMAGES)
@@ -157,6 +157,19 @@ class Rungs:
             example=in_example(free),
         )
         return Captured(gm, report, free, doubts)
+
+
+def knows_positions(model: nn.Module) -> bool:
+    """Whether weights are for positions, or attention is over patches or windows: then sizes are fixed, or slow.
+
+    With free heights and widths a small Swin takes minutes, and MobileViT, which unfolds its patches, ends the process:
+    sympy raises where torch cannot hand it on. Of attention only that of SegFormer is known to take any size.
+    """
+    if any("pos" in name for name, _ in (*model.named_parameters(), *model.named_buffers())):
+        return True
+    config = getattr(model, "config", None)
+    over_all = config is not None and not any(hasattr(config, name) for name in ("patch_size", "window_size"))
+    return not over_all and any("attention" in type(module).__name__.lower() for module in model.modules())
 
 
 def _is_height_or_width(size: InputSize) -> bool:

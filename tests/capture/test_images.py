@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
+from torch import Tensor, nn
 
-from fxopt.capture import InputSizeError, rungs, trace
+from fxopt.capture import InputSizeError, capture, rungs, trace
 from tests.capture.asserts import assert_equal_up_to_rounding
 from tests.capture.matrix.models import Row, row_of
+from tests.capture.zoo import build
 
 pytest.importorskip("transformers")
 
@@ -44,28 +44,44 @@ def test_backbones_take_any_height_and_width(name: str, settings: dict[str, list
     assert_runs_at(row, (96, 96), (160, 128), (97, 131))
 
 
-def test_a_model_whose_own_line_fixes_them_is_recorded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = []
-    taped = rungs.Rungs._taped
-
-    def note(self: rungs.Rungs, name: str, *args: Any, **options: Any) -> rungs.Captured:
-        begun.append(name)
-        return taped(self, name, *args, **options)
-
-    monkeypatch.setattr(rungs.Rungs, "_taped", note)
-
+def test_a_model_that_knows_positions_is_recorded_at_one_height_at_once() -> None:
     model = row_of("ViTModel").build()
-    gm = trace(model)
-    assert begun == ["symbolic heights and widths"]
-    assert list(gm.meta["fxopt"].free) == ["batch"]
-    with pytest.raises(InputSizeError, match=r"height == 32.* the model asked at modeling_vit\.py"):
-        gm(pixel_values=torch.zeros(2, 3, 64, 64))
+    report = trace(model).meta["fxopt"]
+    assert not report.tried
+    assert list(report.free) == ["batch"]
+
+
+class LooksAtHeight(nn.Module):
+    """Takes heights of one range of 8 only, as a model whose positions are interpolated may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) if x.shape[2] // 8 == 4 else x
+
+
+class TakesSquares(LooksAtHeight):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) if x.shape[2] == x.shape[3] else x
 
 
 def test_a_model_that_takes_a_narrow_range_has_fixed_heights_and_says_why() -> None:
-    report = trace(row_of("Dinov2Model").build()).meta["fxopt"]
+    gm = capture(build(LooksAtHeight), (torch.zeros(2, 3, 32, 32),))
+    report = gm.meta["fxopt"]
     assert list(report.free) == ["batch"]
-    assert "takes few heights and widths" in report.tried[0].reason
+    assert any("takes few heights and widths" in tried.reason for tried in report.tried)
+
+
+def test_heights_that_have_to_be_widths_are_free_together() -> None:
+    model = build(TakesSquares)
+    gm = capture(model, (torch.zeros(2, 3, 32, 32),))
+    assert list(gm.meta["fxopt"].free) == ["batch", "height"]
+    x = torch.randn(3, 3, 50, 50, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(gm(x), model(x))
+    with pytest.raises(InputSizeError, match="width == height"):
+        gm(x[..., :40])
 
 
 def test_a_recording_that_would_take_long_has_fixed_heights(monkeypatch: pytest.MonkeyPatch) -> None:
