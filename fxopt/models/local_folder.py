@@ -14,19 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from fxopt.core.errors import FxoptWarning, ModelError
+from fxopt.core.errors import CancelledError, FxoptWarning, ModelError
 from fxopt.core.one_at_a_time import one_at_a_time
+from fxopt.models.child import fit_in_child
+from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
 from fxopt.models.hugging_face import example_call, longest_sequence, transformers_module
-from fxopt.models.safetensors_file import load_aligned
+from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
+from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
 _MOST_JSON = 64 * 2**20
 """Bytes of a JSON file: the index of the largest released models has some."""
+_MOST_NAME = 255
+"""Bytes of the name of a file, on every file system in use."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _NAMES_CODE_OR_FILES = {"auto_map", "custom_pipelines", "transformers_weights", "fusion_config"}
 
@@ -64,14 +68,53 @@ class LocalFolder:
         return Sizes(SizeRange(1, most=32), SizeRange(min(32, longest), most=min(longest, 4096)))
 
     def build(self) -> nn.Module:
-        """The model in eval mode. Raises a `ModelError` unless every weight of it is in the folder."""
-        config = self._config()
-        weights = self._weights()
-        transformers = transformers_module()
-        kind, settings = self._architecture(transformers, config)
+        """The model in eval mode.
+
+        Everything that can be said by names, shapes and types is said before a number is read.
+
+        Raises:
+            ModelError: a weight of it is not in the folder, or not as its config describes it.
+            CancelledError: the listener to the news asked for the end.
+        """
+        config, files = self._config(), self._weight_files()
+        stored = self._stored(config, files)
+        fit = self.fit() if is_ordinary(config) else fit_in_child(self.path)
+        self._check_fit(fit)
+        weights = tensors_of(files)
+        model, found = self._loaded(weights, BuildGuard(most_tensors(stored)))
+        fit = Fit.of(model, found, stored)
+        self._check_fit(fit)
+        self._warn_of(fit, weights)
+        return model.eval()
+
+    def fit(self) -> Fit:
+        """How config and weights belong together, by a dry run on torch's meta device, which allocates no weight."""
+        stored = self._stored(self._config(), self._weight_files())
+        guard = BuildGuard(most_tensors(stored), dry=True)
+        try:
+            model, found = self._loaded(described(stored), guard)
+        except ModelError:
+            if not guard.is_done or guard.elements > most_elements(stored):
+                raise
+            # The architecture itself was built, and is no larger than its weights: what it does with their numbers
+            # cannot be done without them.
+            return Fit("", 0, 0)
+        return Fit.of(model, found, stored)
+
+    def _stored(self, config: dict[str, Any], files: list[Path]) -> dict[str, StoredTensor]:
+        stored = headers_of(files)
+        try:
+            check_layers(config, len(stored))
+        except ModelError as error:
+            raise ModelError(f"{self.path}: {error}") from None
+        return stored
+
+    def _loaded(self, weights: dict[str, Tensor], guard: BuildGuard) -> tuple[nn.Module, dict[str, Any]]:
+        """The model that transformers makes of `weights`, and what it says of them."""
+        kind, settings = self._architecture(transformers_module(), self._config())
         try:
             # a weight that the folder lacks is drawn before that is reported
-            with one_at_a_time(), torch.random.fork_rng(devices=[]):
+            with one_at_a_time(), torch.random.fork_rng(devices=[]), guard:
                 model, found = kind.from_pretrained(
                     None,
                     config=settings,
@@ -79,10 +122,12 @@ class LocalFolder:
                     ignore_mismatched_sizes=True,
                     output_loading_info=True,
                 )
+        except CancelledError:
+            raise
         except Exception as error:  # each architecture has checks and errors of its own
-            raise ModelError(f"{self.path}: {kind.__name__} cannot be built from it: {error}") from error
-        self._check_fit(kind.__name__, found)
-        return model.eval()
+            reason = "its config.json asks for sizes that no memory holds" if is_about_size(error) else str(error)
+            raise ModelError(f"{self.path}: {kind.__name__} cannot be built from it: {reason}") from error
+        return model, found
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
         return example_call(model, *self.sizes.checked(self.title, batch, sequence))
@@ -100,6 +145,8 @@ class LocalFolder:
         config = _json(file)
         if not isinstance(config.get("model_type"), str):
             raise ModelError(f"{file}: it has no model_type; fxopt needs one that transformers knows, as 'bert'")
+        if is_deep(config):
+            raise ModelError(f"{file}: its lists and objects are nested too deeply")
         if config.get("quantization_config"):
             raise ModelError(f"{file}: its weights are quantized; give a folder with plain ones")
         return config
@@ -132,15 +179,6 @@ class LocalFolder:
             )
         return kind, settings
 
-    def _weights(self) -> dict[str, Tensor]:
-        weights: dict[str, Tensor] = {}
-        for file in self._weight_files():
-            try:
-                weights.update(load_aligned(file))
-            except (SafetensorError, OSError, ValueError) as error:
-                raise ModelError(f"{file}: it is broken or cut short ({error}); fetch it again") from error
-        return weights
-
     def _weight_files(self) -> list[Path]:
         if (self.path / _WEIGHTS).is_file():
             return [self.path / _WEIGHTS]
@@ -151,8 +189,10 @@ class LocalFolder:
             raise ModelError(f"{self.path / _INDEX}: it has no weight_map, which says which file has which weight")
         names = sorted({str(name) for name in index.values()})
         for name in names:
-            if Path(name).name != name or not name.endswith(".safetensors"):
-                raise ModelError(f"{self.path / _INDEX}: it names {name!r}, which is no safetensors file of the folder")
+            if Path(name).name != name or not name.endswith(".safetensors") or len(name.encode()) > _MOST_NAME:
+                raise ModelError(
+                    f"{self.path / _INDEX}: it names {short(name)!r}, which is no safetensors file of the folder"
+                )
             if not (self.path / name).is_file():
                 raise ModelError(f"{self.path}: {name} is missing, which {_INDEX} names; fetch it again")
         return [self.path / name for name in names]
@@ -169,21 +209,31 @@ class LocalFolder:
         others = sorted(file.name for file in self.path.glob("*.safetensors"))
         return f", only {', '.join(others)}: rename the one to load" if others else " or any other weights"
 
-    def _check_fit(self, kind: str, found: dict[str, Any]) -> None:
-        mismatched = sorted(
-            f"{name} ({_sizes(stored)} stored, {_sizes(needed)} needed)"
-            for name, stored, needed in found["mismatched_keys"]
-        )
-        for what, names in (("are of other shapes", mismatched), ("are missing", sorted(found["missing_keys"]))):
+    def _check_fit(self, fit: Fit) -> None:
+        mismatched = [
+            f"{short(name)} ({_sizes(stored)} stored, {_sizes(needed)} needed)"
+            for name, stored, needed in fit.mismatched
+        ]
+        for what, names in (("are of other shapes", mismatched), ("are missing", [*map(short, fit.missing)])):
             if names:
                 raise ModelError(
-                    f"{self.path}: {len(names)} weights of {kind} {what}: {_some(names)}; "
+                    f"{self.path}: {len(names)} weights of {fit.kind} {what}: {_some(names)}; "
                     "fxopt does not make weights up. Do config.json and the weights belong together?"
                 )
-        unused = sorted(found["unexpected_keys"])
-        if unused:
-            text = f"{self.path}: {kind} has no place for {len(unused)} stored weights: {_some(unused)}"
-            warnings.warn(text, FxoptWarning, stacklevel=3)
+
+    def _warn_of(self, fit: Fit, weights: dict[str, Tensor]) -> None:
+        broken = sorted(name for name, each in weights.items() if each.dtype in PRECISE and not each.isfinite().all())
+        for what, names in (
+            (f"{fit.kind} has no place for {len(fit.unexpected)} stored weights", fit.unexpected),
+            (
+                f"{len(fit.quantized)} weights of {fit.kind} are stored as integers or in 8 bits, and are taken as "
+                "the numbers that they say",
+                fit.quantized,
+            ),
+            (f"{len(broken)} stored weights hold NaN or infinite numbers, and so will its answers", broken),
+        ):
+            if names:
+                warnings.warn(f"{self.path}: {what}: {_some([*map(short, names)])}", FxoptWarning, stacklevel=3)
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""A dry run in a process of its own, limited in memory and time, for folders whose sizes are not ordinary."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fxopt.core.errors import ModelError
+from fxopt.core.news import tell
+from fxopt.models.dry_run import Fit
+from fxopt.models.memory import in_words
+
+MOST_SECONDS = 60
+"""Of a processor; importing transformers takes four. On a busy machine that may take ten times as long."""
+MOST_BYTES = 4 * 10**9
+"""Of address space: torch and transformers take some of it themselves."""
+_PROGRAM = "import sys; from fxopt.models.child import main; main(*sys.argv[1:])"
+_MOST_ANSWER = 64 * 2**20
+_SECONDS_BETWEEN_LOOKS = 0.1
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
+
+
+def fit_in_child(folder: Path) -> Fit:
+    """`LocalFolder(folder).fit()`, made in a child process, which ends with this call, however it ends.
+
+    Raises:
+        ModelError: what the child raised, or that it took more than it may.
+        CancelledError: the listener to the news asked for the end.
+    """
+    roots = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))))
+    command = [sys.executable, "-c", _PROGRAM, str(folder.absolute()), str(os.getpid())]
+    with tempfile.TemporaryFile() as answer:
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=answer,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": roots},
+        )
+        try:
+            _wait(child)
+        except subprocess.TimeoutExpired:
+            text = f"{folder}: it takes more than {MOST_SECONDS} s to build, even without weights"
+            raise ModelError(text) from None
+        finally:
+            child.kill()
+            child.wait()
+        answer.seek(0)
+        return _answer_of(folder, answer.read(), child.returncode)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    began = time.monotonic()
+    while child.poll() is None:
+        tell("measuring it beside the page")
+        if time.monotonic() - began > 10 * MOST_SECONDS:
+            raise subprocess.TimeoutExpired(child.args, 10 * MOST_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_SECONDS_BETWEEN_LOOKS)
+
+
+def _answer_of(folder: Path, text: bytes, code: int) -> Fit:
+    try:
+        answer: dict[str, Any] = json.loads(text)
+    except ValueError:
+        limits = f"{in_words(MOST_BYTES)} of memory or {MOST_SECONDS} s"
+        raise ModelError(
+            f"{folder}: a model cannot be built from its config.json within {limits} (exit code {code})"
+        ) from None
+    if "error" in answer:
+        raise ModelError(answer["error"])
+    return Fit.from_plain(answer)
+
+
+def main(folder: str, parent: str) -> None:
+    """Print the answer as JSON."""
+    _limit(int(parent))
+    from fxopt.models.local_folder import LocalFolder
+
+    with os.fdopen(os.dup(1), "w") as out:
+        os.dup2(2, 1)  # libraries print
+        try:
+            answer = asdict(LocalFolder(Path(folder)).fit())
+        except ModelError as error:
+            answer = {"error": str(error)}
+        except MemoryError:
+            answer = {"error": f"{folder}: a model built from its config.json takes more than {in_words(MOST_BYTES)}"}
+        json.dump(answer, out)
+
+
+def _limit(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before this could be asked for
+            os._exit(1)
+    if sys.platform != "win32":
+        import resource
+
+        for kind, most in (
+            (resource.RLIMIT_AS, MOST_BYTES),
+            (resource.RLIMIT_CPU, MOST_SECONDS),
+            (resource.RLIMIT_FSIZE, _MOST_ANSWER),
+        ):
+            _, hard = resource.getrlimit(kind)
+            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(kind, (least, least))

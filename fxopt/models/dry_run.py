@@ -1,0 +1,153 @@
+"""A model of a folder built without a number in it: do its config and its weights belong together?
+
+transformers builds and fills the model as it would from the weights, renames and ties included, but every tensor lies
+on the meta device of torch, which has shapes and no memory. So the answer comes before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from fxopt.core.errors import ModelError
+from fxopt.core.news import tell
+from fxopt.models.stored_weights import PRECISE, Stored
+
+_FACTORIES = {
+    "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye",
+    "tensor", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+}  # fmt: skip
+_LIKE = {name for name in _FACTORIES if name.endswith("_like")}
+_ABOUT_SIZE = ("overflow", "Overflow", "allocate memory", "not enough memory", "too large")
+_SECONDS_BETWEEN_NEWS = 0.1
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model and how stored weights fit it. Plain data, which goes through JSON."""
+
+    kind: str
+    parameters: int
+    bytes: int
+    missing: tuple[str, ...] = ()
+    mismatched: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = ()
+    """Name, shape as stored, shape as needed."""
+    unexpected: tuple[str, ...] = ()
+    quantized: tuple[str, ...] = ()
+    """Weights of the model with fractions, stored in a type that is not computed with: integers or 8 bits."""
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Fit:
+        """From what JSON keeps of `dataclasses.asdict`."""
+        return cls(**{name: _tuples(value) for name, value in plain.items()})
+
+    @classmethod
+    def of(cls, model: nn.Module, found: Mapping[str, Any], stored: Stored) -> Fit:
+        """The answer of transformers' loading, with names in order."""
+        parameters = list(model.parameters())
+        state, base = model.state_dict(), f"{getattr(model, 'base_model_prefix', '')}."
+        coarse = [name for name, each in stored.items() if each.dtype not in PRECISE]
+        return cls(
+            type(model).__name__,
+            sum(each.numel() for each in parameters),
+            sum(each.numel() * each.itemsize for each in (*parameters, *model.buffers())),
+            tuple(sorted(found["missing_keys"])),
+            tuple(sorted((name, tuple(there), tuple(needed)) for name, there, needed in found["mismatched_keys"])),
+            tuple(sorted(found["unexpected_keys"])),
+            tuple(sorted(name for name in coarse if _is_precise(state, name, base))),
+        )
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def _is_precise(state: Mapping[str, Tensor], name: str, base: str) -> bool:
+    """Does the model compute with fractions in the place of the stored weight `name`, with the prefix or without?"""
+    places = (name, base + name, name.removeprefix(base))
+    return any(each in state and state[each].dtype in PRECISE for each in places)
+
+
+def described(stored: Stored) -> dict[str, Tensor]:
+    """Tensors without memory that say of themselves what `stored` says, and never leave the meta device."""
+    return {name: _Described(torch.empty(each.shape, dtype=each.dtype, device="meta")) for name, each in stored.items()}
+
+
+class _Described(Tensor):
+    """Stays on the meta device where transformers would bring it to another, in any thread."""
+
+    @staticmethod
+    def __new__(cls, tensor: Tensor) -> _Described:
+        return tensor.as_subclass(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        with torch._C.DisableTorchFunctionSubclass():
+            if func is Tensor.to:
+                dtypes = [each for each in (kwargs.get("dtype"), *args[1:]) if isinstance(each, torch.dtype)]
+                return args[0].to(dtypes[0]) if dtypes else args[0]
+            answer = func(*args, **kwargs)
+            return answer.as_subclass(cls) if isinstance(answer, Tensor) else answer
+
+
+class BuildGuard(TorchFunctionMode):
+    """Watches a thread build a model: it can be cancelled, and makes no more than `most` tensors.
+
+    With `dry`, tensors in the place of missing weights stay on the meta device as well.
+    """
+
+    def __init__(self, most: int, dry: bool = False) -> None:
+        super().__init__()
+        self.most, self.dry = most, dry
+        self.tensors = self.elements = 0
+        self.is_done = False
+        """Was the architecture built, so that only its filling is left?"""
+        self._told = time.perf_counter()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        self._tell()
+        name = getattr(func, "__name__", "")
+        if name not in _FACTORIES:
+            return func(*args, **kwargs)
+        self.tensors += 1
+        if self.tensors > self.most:
+            raise ModelError(f"config.json describes a model of more than {self.most:,} tensors")
+        if name in _LIKE and args[0].is_meta:
+            self.is_done = True  # the first is for what the weights leave out
+        if self.dry and name in _LIKE and args[0].is_meta:
+            kwargs = {**kwargs, "device": "meta"}
+        made = func(*args, **kwargs)
+        self.elements += made.numel()
+        return made
+
+    def _tell(self) -> None:
+        now = time.perf_counter()
+        if now - self._told > _SECONDS_BETWEEN_NEWS:
+            self._told = now
+            tell("building it")
+
+
+def is_about_size(error: Exception) -> bool:
+    """Is an error of torch about a size beyond all memory, or of a number that is none?"""
+    text = str(error)
+    return isinstance(error, (MemoryError, OverflowError)) or any(each in text for each in _ABOUT_SIZE)
+
+
+def most_elements(stored: Stored) -> int:
+    """As many numbers as the tensors of a model with these weights may have: each may be made some times."""
+    return 8 * sum(each.elements for each in stored.values()) + 10**7
+
+
+def most_tensors(stored: Stored) -> int:
+    """As many tensors as the building of a model with these weights may make: many times what any needs."""
+    return 20 * len(stored) + 5_000

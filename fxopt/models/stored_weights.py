@@ -1,0 +1,103 @@
+"""The weights of safetensors files by their headers: names, shapes and types, before a number of them is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from fxopt.core.errors import ModelError
+from fxopt.core.news import tell
+from fxopt.models.memory import available_bytes, in_words
+
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+"""By the names of the file format: those that a model here can be built of. Complex numbers are not among them."""
+
+PRECISE = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+"""Types that weights are trained in and computed with; others hold counts, or quantized weights."""
+
+
+@dataclass(frozen=True)
+class StoredTensor:
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+Stored = Mapping[str, StoredTensor]
+
+
+def headers_of(files: Iterable[Path]) -> dict[str, StoredTensor]:
+    """The tensors of some files by name.
+
+    Raises:
+        ModelError: a file is broken, holds numbers that no model here is built of, or more of them than memory holds.
+    """
+    files = list(files)
+    needed, there = sum(file.stat().st_size for file in files), available_bytes()
+    if needed > there:
+        folder = files[0].parent
+        raise ModelError(f"{folder}: its weights take {in_words(needed)}; {in_words(there)} of memory are free here")
+    found: dict[str, StoredTensor] = {}
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as opened:
+                for name in opened.keys():  # noqa: SIM118  it is no dict
+                    part = opened.get_slice(name)
+                    found[name] = StoredTensor(tuple(part.get_shape()), _dtype(file, name, part.get_dtype()))
+        except (SafetensorError, OSError, ValueError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise _broken(file, error) from error
+    return found
+
+
+def tensors_of(files: Iterable[Path]) -> dict[str, Tensor]:
+    """The tensors of some files, each in memory of its own, as `load_aligned` gives them; tells how many are read."""
+    found: dict[str, Tensor] = {}
+    for file in files:
+        try:
+            with safe_open(file, framework="pt") as opened:
+                for name in opened.keys():  # noqa: SIM118  it is no dict
+                    tell(f"reading its weights, {len(found) + 1}")
+                    found[name] = opened.get_tensor(name).clone()
+        except (SafetensorError, OSError, ValueError) as error:
+            raise _broken(file, error) from error
+    return found
+
+
+def _broken(file: Path, error: Exception) -> ModelError:
+    return ModelError(f"{file}: it is broken or cut short ({error}); fetch it again")
+
+
+def _dtype(file: Path, name: str, stored: str) -> torch.dtype:
+    if stored not in _DTYPES:
+        kind = "complex numbers" if stored.startswith("C") else f"numbers of type {stored}"
+        raise ModelError(f"{file}: {short(name)} holds {kind}; the models that can be opened have real ones")
+    return _DTYPES[stored]
+
+
+def short(name: str) -> str:
+    """A name as messages show it: those of weights may have any length."""
+    return name if len(name) <= 120 else f"{name[:100]} … ({len(name):,} characters)"
