@@ -1,4 +1,7 @@
-"""Every error that fxopt raises on purpose, under one base class."""
+"""Every error that fxopt raises on purpose, under one base class, and its warnings."""
+
+import sys
+import warnings
 
 
 class FxoptError(Exception):
@@ -26,3 +29,11 @@ class RuleError(FxoptError, TypeError):
 
 class FxoptWarning(UserWarning):
     """Something was asked for that had no effect, or only a part of it."""
+
+
+def warn(message: str) -> None:
+    """Issue an `FxoptWarning` at the line that called into fxopt, however deep in fxopt this is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "fxopt":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, FxoptWarning, stacklevel=level)

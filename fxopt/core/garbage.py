@@ -23,10 +23,13 @@ def without_collection(act: Callable[P, T]) -> Callable[P, T]:
     def undisturbed(*args: P.args, **kwargs: P.kwargs) -> T:
         if not gc.isenabled():
             return act(*args, **kwargs)
-        gc.disable()
         try:
-            return act(*args, **kwargs)
+            try:
+                gc.disable()
+                return act(*args, **kwargs)
+            finally:
+                gc.enable()
         finally:
-            gc.enable()
+            gc.enable()  # once more, for the case that an interrupt came before the first
 
     return undisturbed

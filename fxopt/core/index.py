@@ -226,9 +226,7 @@ class GraphIndex:
 
     def renew(self) -> None:
         """Something else than the edits changed the graph module, so look at all of it again."""
-        fresh = GraphIndex(self.gm).__dict__
-        self.__dict__.clear()
-        self.__dict__.update(fresh)
+        self.__dict__ = GraphIndex(self.gm).__dict__
 
     def added(self, node: Node) -> None:
         self.touched()

@@ -11,8 +11,7 @@ from torch.fx import GraphModule
 
 from fxopt.core.edit import Edit, SetModule, SetTensor
 from fxopt.core.hand_edit import SetAttribute, SetItem
-from fxopt.core.ledger import Ledger
-from fxopt.core.marks import LEDGER
+from fxopt.core.ledger import Ledger, act
 from fxopt.core.memo import Memo
 
 
@@ -50,12 +49,14 @@ def commit(gm: GraphModule) -> int:
     Returns:
         the bytes that `bytes_kept` gave before.
     """
-    freed = bytes_kept(gm)
-    if isinstance(gm._modules.get(LEDGER), Ledger):
-        Ledger.of(gm)  # where it was just loaded, its nodes become what they were
-        del gm._modules[LEDGER]
-    Memo.forget(gm)
-    return freed
+
+    def committed() -> int:
+        freed = bytes_kept(gm)
+        Ledger.detach(gm)
+        Memo.forget(gm)
+        return freed
+
+    return act(gm, committed)
 
 
 def _tensors_of(edit: Edit) -> Iterator[torch.Tensor]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -21,10 +21,13 @@ from fxopt.core.errors import RewriteError
 from fxopt.core.exactness import Exactness
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.garbage import without_collection
+from fxopt.core.gate import changes, is_acting, transact
 from fxopt.core.index import GraphIndex
 from fxopt.core.marks import LEDGER
 from fxopt.core.patch_state import PatchState
 from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
+
+T = TypeVar("T")
 
 
 class Repeatable(Protocol):
@@ -72,22 +75,40 @@ class Ledger(nn.Module):
 
     @classmethod
     def of(cls, gm: GraphModule) -> Ledger:
-        """The ledger of `gm`, made if there is none yet. Call `close` when done with it."""
+        """The ledger of `gm`, made and registered if there is none yet.
+
+        After an act, an empty one is taken off; where this is called outside of any, call `close`.
+        """
+        ledger, pending = cls._registered(gm)
+        if pending:
+            if is_acting(gm):
+                ledger._catch_up(gm)
+            else:
+                act(gm, lambda: None)
+            gm._modules[LEDGER] = ledger
+        return ledger
+
+    @classmethod
+    def _registered(cls, gm: GraphModule) -> tuple[Ledger, bool]:
+        """The ledger of `gm`, and whether it has yet to `_catch_up`."""
         ledger = gm._modules.get(LEDGER)
         if not isinstance(ledger, Ledger):
             ledger = cls(gm)
         if ledger._gm() is not gm:  # the graph module was loaded, or built from another
             ledger._gm = weakref.ref(gm)
-        if ledger._output is not None:
-            _rename_output(gm, ledger._output)
-            ledger._output = None
-        if ledger._moved:
-            ledger._settle(gm)
-        if ledger._unpickled is not None:
-            adopt(gm, ledger._unpickled)
-            ledger._unpickled = None
         gm._modules[LEDGER] = ledger
-        return ledger
+        return ledger, ledger._output is not None or ledger._moved or ledger._unpickled is not None
+
+    def _catch_up(self, gm: GraphModule) -> None:
+        """Take over what became of the graph module in a copy, a file, or a conversion of all of it."""
+        if self._output is not None:
+            _rename_output(gm, self._output)
+            self._output = None
+        if self._moved:
+            self._settle(gm)
+        if self._unpickled is not None:
+            adopt(gm, self._unpickled)
+            self._unpickled = None
 
     @classmethod
     def carried(cls, known: nn.Module | None, given: GraphModule, result: GraphModule) -> Ledger:
@@ -104,21 +125,31 @@ class Ledger(nn.Module):
         return tuple(ledger.entries) if isinstance(ledger, Ledger) else ()
 
     def close(self) -> None:
-        """Take the ledger off its graph module if nothing is in force."""
+        """Take the ledger off its graph module if nothing is in force, and no act is under way that will."""
         gm = self._gm()
-        if gm is not None and not self.entries and gm._modules.get(LEDGER) is self:
+        if gm is not None and not self.entries and gm._modules.get(LEDGER) is self and not is_acting(gm):
             del gm._modules[LEDGER]
 
+    @staticmethod
+    def detach(gm: GraphModule) -> None:
+        """Take the ledger off `gm`, for good or until it is registered again."""
+        gm._modules.pop(LEDGER, None)
+
     def append(self, entry: Entry) -> None:
-        self._states.append(PatchState.of(entry.patch))
+        states = PatchState.of(entry.patch)
+        self._states.append(states)
         self.entries.append(entry)
 
-    @without_collection
     def rewind(self, index: GraphIndex, length: int) -> tuple[Entry, ...]:
         """Undo all but the oldest `length` entries, and give those undone."""
+        return act(index.gm, lambda: self._rewind(index, length), index=index, part=True)
+
+    @without_collection
+    def _rewind(self, index: GraphIndex, length: int) -> tuple[Entry, ...]:
         undone = tuple(self.entries[length:])
         for i in range(length, len(self.entries)):
             self._check(i)
+        changes(index.gm)
         undo(index, [entry.patch for entry in undone])
         self._drop(length)
         return undone
@@ -135,22 +166,21 @@ class Ledger(nn.Module):
         """Undo the entry whose id is `site`, as `remove` does with all of a signature."""
         return self._take_out(index, lambda entry: entry.id == site)
 
-    def _take_out(self, index: GraphIndex, unwanted: Callable[[Entry], bool]) -> list[Entry]:
-        first = next(i for i, entry in enumerate(self.entries) if unwanted(entry))
-        undone = self.rewind(index, first)
-        try:
-            return self.redo(index, [entry for entry in undone if not unwanted(entry)])
-        except RewriteError:
-            self.put_back(index, first, undone)
-            raise
-
     def undo_entry(self, index: GraphIndex, entry: Entry) -> list[Entry]:
         """Undo one entry, as `remove` does with all of a signature."""
         return self._take_out(index, lambda other: other is entry)
 
-    def put_back(self, index: GraphIndex, length: int, entries: Sequence[Entry]) -> None:
-        """Rewind to `length` entries, and then let the patches of `entries` apply once more."""
-        self.rewind(index, length)
+    def _take_out(self, index: GraphIndex, unwanted: Callable[[Entry], bool]) -> list[Entry]:
+        def taken_out() -> list[Entry]:
+            first = next(i for i, entry in enumerate(self.entries) if unwanted(entry))
+            undone = self.rewind(index, first)
+            return self.redo(index, [entry for entry in undone if not unwanted(entry)])
+
+        return act(index.gm, taken_out, index=index)
+
+    def put_back(self, index: GraphIndex, entries: Sequence[Entry]) -> None:
+        """Let the patches of `entries` apply once more, behind those that are in force."""
+        changes(index.gm)
         run(index, [edit for entry in entries for edit in entry.patch.edits])
         for entry in entries:
             self.append(entry)
@@ -161,6 +191,9 @@ class Ledger(nn.Module):
         Returns:
             the entries whose sites no longer match.
         """
+        return act(index.gm, lambda: self._redo(index, entries), index=index, part=True)
+
+    def _redo(self, index: GraphIndex, entries: Sequence[Entry]) -> list[Entry]:
         lost: list[Entry] = []
         i = 0
         while i < len(entries):
@@ -181,6 +214,10 @@ class Ledger(nn.Module):
         if self._gm() is not None:  # else it was just loaded, and `of` has yet to adopt the nodes
             new._gm = weakref.ref(gm)
         return new
+
+    def named_modules(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
+        """Give none, so the ledger is not among the modules of its graph module, of which the unused may be deleted."""
+        return iter(())
 
     def extra_repr(self) -> str:
         return f"{len(self.entries)} sites in force"
@@ -277,6 +314,34 @@ class Ledger(nn.Module):
         copied = memo.get(id(gm))  # torch notes the new graph module before it copies what is in it
         new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing
         return new
+
+
+def act(
+    gm: GraphModule,
+    do: Callable[[], T],
+    *,
+    index: GraphIndex | None = None,
+    keep: tuple[Any, ...] = (),
+    saves: bool = True,
+    part: bool = False,
+) -> T:
+    """Run `do`, which changes `gm` by edits and its ledger; whatever it raises, `gm` is then what it was before.
+
+    One thread at a time acts on a graph module, and others wait. Within another act of the same thread, this is a part
+    of that one, and goes back alone if it fails.
+
+    Args:
+        index: an index of `gm` that `do` keeps true; renewed where `gm` goes back.
+        keep: further objects whose attributes go back too, in the outermost act.
+        saves: whether there is anything to go back to: not where `do` only reads.
+        part: whether another act that this one is within fails too whenever this one does, and goes back for it.
+    """
+    return transact(gm, do, _prepare, index=index, keep=keep, saves=saves, part=part)
+
+
+def _prepare(gm: GraphModule) -> Callable[[], None] | None:
+    ledger, pending = Ledger._registered(gm)
+    return (lambda: ledger._catch_up(gm)) if pending else None
 
 
 def _rename_output(gm: GraphModule, name: str) -> None:

@@ -14,14 +14,15 @@ from fxopt.core.copying import shared_copy
 from fxopt.core.errors import RewriteError
 from fxopt.core.exactness import Exactness
 from fxopt.core.garbage import without_collection
+from fxopt.core.gate import changes
 from fxopt.core.index import GraphIndex
 from fxopt.core.jumps import jump_condition
-from fxopt.core.ledger import Entry, Ledger, site_id
+from fxopt.core.ledger import Entry, Ledger, act, site_id
 from fxopt.core.marks import made_by
 from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
 from fxopt.core.rewriter import Rewriter, Run
 from fxopt.core.site import ALL_MET, M, Match, Miss, Scan
-from fxopt.core.transformation import ReversibleTransformation, keeps_the_ledger
+from fxopt.core.transformation import ReversibleTransformation, finish, keeps_the_ledger
 
 
 class Pass(ReversibleTransformation, Generic[M]):
@@ -86,14 +87,18 @@ class Pass(ReversibleTransformation, Generic[M]):
                 return Miss(node, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET)
         return found
 
-    @without_collection
     def scan(self, gm: GraphModule | GraphIndex) -> Scan[M]:
         """Find where the pass applies and where it nearly does. Nothing is changed.
 
         Args:
             gm: the graph module, or an index of it where several passes scan the same.
         """
-        index = gm if isinstance(gm, GraphIndex) else GraphIndex(gm)
+        if isinstance(gm, GraphIndex):
+            return act(gm.gm, lambda: self._scan(gm), saves=False)
+        return act(gm, lambda: self._scan(GraphIndex(gm)), saves=False)
+
+    @without_collection
+    def _scan(self, index: GraphIndex) -> Scan[M]:
         index.begin_run()
         signature = self.signature
         matches: list[M] = []
@@ -106,7 +111,6 @@ class Pass(ReversibleTransformation, Generic[M]):
                 matches.append(found)
         return Scan(tuple(matches), tuple(misses))
 
-    @without_collection
     def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
         """Rewrite every match, or those at `sites` only, until none is left; all or nothing.
 
@@ -118,9 +122,12 @@ class Pass(ReversibleTransformation, Generic[M]):
         Raises:
             RewriteError: `match` or `rewrite` failed at a node. The graph is as it was.
         """
-        ledger = Ledger.of(index.gm)
+        return act(index.gm, lambda: self._apply(index, sites), index=index)
+
+    @without_collection
+    def _apply(self, index: GraphIndex, sites: Container[str] | None) -> tuple[Entry, ...]:
+        ledger, signature = Ledger.of(index.gm), self.signature
         start = len(ledger.entries)
-        signature = self.signature
         run = Run(in_force=tuple(entry.patch for entry in ledger.entries))
         node: Node | None = None
         try:
@@ -128,30 +135,27 @@ class Pass(ReversibleTransformation, Generic[M]):
                 done = len(ledger.entries)
                 index.begin_run()
                 for node in self.candidates(index):
-                    if index.nodes.get(node.name) is not node or made_by(node, signature):
-                        continue
-                    found = self._found(node, index)
-                    if not isinstance(found, Match) or (sites is not None and found.site not in sites):
-                        continue
-                    rewriter = Rewriter(index, found.anchor, self.name, signature, run)
-                    site, exactness = found.site, self.exactness(found)
-                    try:
-                        self.rewrite(found, rewriter)
-                    finally:
-                        ledger.append(Entry(self, signature, site, exactness, rewriter.patch()))
+                    if index.nodes.get(node.name) is node and not made_by(node, signature):
+                        found = self._found(node, index)
+                        if isinstance(found, Match) and (sites is None or found.site in sites):
+                            ledger.append(
+                                self._rewritten(found, Rewriter(index, found.anchor, self.name, signature, run))
+                            )
                 if len(ledger.entries) == done:
-                    break
+                    return tuple(ledger.entries[start:])
         except Exception as error:
-            ledger.rewind(index, start)
-            ledger.close()
             where = f" at {node.name}" if node is not None else ""
             failure = RewriteError(
                 f"{self.name} failed{where}: {type(error).__name__}: {error}. The graph is as it was before the pass."
             )
             failure.site = node.name if node is not None else ""
             raise failure from error
-        ledger.close()
-        return tuple(ledger.entries[start:])
+
+    def _rewritten(self, match: M, rewriter: Rewriter) -> Entry:
+        site, exactness = match.site, self.exactness(match)
+        changes(rewriter.index.gm)
+        self.rewrite(match, rewriter)
+        return Entry(self, rewriter.signature, site, exactness, rewriter.patch())
 
     def undo(self, graph_module: GraphModule) -> int:
         """Undo every site of the pass that is in force, whatever was done after it; give their number.
@@ -163,16 +167,16 @@ class Pass(ReversibleTransformation, Generic[M]):
             RewriteError: something else has changed the graph in a way that rules the way back out, or the ledger
                 was lost. The graph is left as it is.
         """
-        ledger, signature = Ledger.of(graph_module), self.signature
-        mine = [entry for entry in ledger.entries if entry.signature == signature]
-        if not mine:
-            ledger.close()
+        return act(graph_module, lambda: self._undo(graph_module))
+
+    def _undo(self, graph_module: GraphModule) -> int:
+        signature = self.signature
+        count = sum(entry.signature == signature for entry in Ledger.entries_of(graph_module))
+        if count:
+            say_what_rested(self.name, Ledger.of(graph_module).remove(GraphIndex(graph_module), signature))
+        else:
             check_that_nothing_is_lost(graph_module, signature, self.name)
-            return 0
-        lost = ledger.remove(GraphIndex(graph_module), signature)
-        ledger.close()
-        say_what_rested(self.name, lost, stacklevel=4)
-        return len(mine)
+        return count
 
     # ---- single sites
 
@@ -200,28 +204,21 @@ class Pass(ReversibleTransformation, Generic[M]):
         Raises:
             RewriteError: the pass does not apply there; the message says why. The graph is as it was.
         """
-        if site in self.sites_on(graph_module):
-            return ()
-        ledger = Ledger.of(graph_module)
-        try:
-            lost = self._turn_on(ledger, GraphIndex(graph_module), site)
-        finally:
-            ledger.close()
-        return self._finish_site(graph_module, lost)
+        return act(graph_module, lambda: self._turn_on(graph_module, site))
 
-    def _turn_on(self, ledger: Ledger, index: GraphIndex, site: str) -> list[Entry]:
+    def _turn_on(self, gm: GraphModule, site: str) -> tuple[Entry, ...]:
         """Rewrite one more site, as if that had been done when the first was; give the entries that no longer apply."""
+        if site in self.sites_on(gm):
+            return ()
+        ledger, index = Ledger.of(gm), GraphIndex(gm)
         first = next((i for i, e in enumerate(ledger.entries) if e.signature == self.signature), len(ledger.entries))
         undone = ledger.rewind(index, first)
         mine = list(itertools.takewhile(lambda e: e.signature == self.signature, undone))
-        try:
-            done = {entry.site for entry in self.apply(index, {site, *(entry.site for entry in mine)})}
-            if site not in done:
-                raise RewriteError(f"{self.name} does not apply at {site}: {self.why_not(index, site)}")
-            return [entry for entry in mine if entry.site not in done] + ledger.redo(index, undone[len(mine) :])
-        except RewriteError:
-            ledger.put_back(index, first, undone)
-            raise
+        done = {entry.site for entry in self._apply(index, {site, *(entry.site for entry in mine)})}
+        if site not in done:
+            raise RewriteError(f"{self.name} does not apply at {site}: {self.why_not(index, site)}")
+        lost = [entry for entry in mine if entry.site not in done] + ledger.redo(index, undone[len(mine) :])
+        return self._finish_site(gm, lost)
 
     def turn_off(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
         """Undo one site in place, whatever was done after it, and lint and recompile.
@@ -235,21 +232,20 @@ class Pass(ReversibleTransformation, Generic[M]):
         Raises:
             RewriteError: the site is not on, or something else has changed the graph since.
         """
-        ledger = Ledger.of(graph_module)
-        if site not in self.sites_on(graph_module):
-            ledger.close()
-            known = ", ".join(self.sites_on(graph_module)) or "none"
+        return act(graph_module, lambda: self._turn_off(graph_module, site))
+
+    def _turn_off(self, gm: GraphModule, site: str) -> tuple[Entry, ...]:
+        if site not in self.sites_on(gm):
+            known = ", ".join(self.sites_on(gm)) or "none"
             raise RewriteError(f"{self.name} is not on at {site}; it is on at {known}")
-        lost = ledger.turn_off(GraphIndex(graph_module), self.site_id(site))
-        ledger.close()
-        return self._finish_site(graph_module, lost)
+        return self._finish_site(gm, Ledger.of(gm).turn_off(GraphIndex(gm), self.site_id(site)))
 
     def resting_on(self, graph_module: GraphModule, site: str | None = None) -> tuple[Entry, ...]:
         """The sites, of any pass, that would be undone too if `site`, or the whole pass, was turned off.
 
         Found by doing it on a copy that shares all weights; `graph_module` is left as it is.
         """
-        trial = shared_copy(graph_module)
+        trial = act(graph_module, lambda: shared_copy(graph_module), saves=False)
         mine = [e.site for e in Ledger.entries_of(trial) if e.signature == self.signature]
         if not mine or (site is not None and site not in mine):
             return ()
@@ -269,8 +265,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         return f"it is the anchor of no match; the pass has matches at {known}"
 
     def _finish_site(self, gm: GraphModule, lost: list[Entry]) -> tuple[Entry, ...]:
-        gm.graph.lint()
-        gm.recompile()
+        finish(gm)
         return tuple(lost)
 
     # ---- whole passes
@@ -292,7 +287,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         """For the ledger: rewrite at `sites` again, after something earlier was undone; give those where it applied."""
         if not self.keeps_the_ledger:
             return super().run_again(index, sites)
-        return {entry.site for entry in self.apply(index, sites)}
+        return {entry.site for entry in self._apply(index, sites)}
 
     def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
         self.undo(graph_module)

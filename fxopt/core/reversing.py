@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 
 from torch.fx import GraphModule
 
 from fxopt.core.difference import difference
 from fxopt.core.edit import InsertNode, Patch, SetMeta, SetModule, run
-from fxopt.core.errors import FxoptWarning, RewriteError
+from fxopt.core.errors import RewriteError, warn
+from fxopt.core.gate import changes
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, Ledger
+from fxopt.core.ledger import Entry, Ledger, act
 from fxopt.core.marks import MARKS, made_by
 from fxopt.core.snapshot import Snapshot
 
@@ -27,14 +27,16 @@ def undo_last_call(gm: GraphModule, signature: str, name: str) -> bool:
     Raises:
         RewriteError: the way back is ruled out by something done since, or was lost. The graph is as it was.
     """
-    ledger = Ledger.of(gm)
-    mine = [entry for entry in ledger.entries if entry.signature == signature]
-    lost = ledger.undo_entry(GraphIndex(gm), mine[-1]) if mine else []
-    ledger.close()
-    if not mine:
-        check_that_nothing_is_lost(gm, signature, name)
-    say_what_rested(name, lost)
-    return bool(mine)
+
+    def undone() -> bool:
+        mine = [entry for entry in Ledger.entries_of(gm) if entry.signature == signature]
+        if not mine:
+            check_that_nothing_is_lost(gm, signature, name)
+            return False
+        say_what_rested(name, Ledger.of(gm).undo_entry(GraphIndex(gm), mine[-1]))
+        return True
+
+    return act(gm, undone)
 
 
 def check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> None:
@@ -59,19 +61,13 @@ def _ran_inside(signature: str, entry: Entry) -> bool:
     )
 
 
-def say_what_rested(name: str, lost: Iterable[Entry], stacklevel: int = 5) -> None:
+def say_what_rested(name: str, lost: Iterable[Entry]) -> None:
     for entry in lost:
-        warnings.warn(
-            f"{entry.name} at {entry.site} rested on {name} and no longer applies: it was undone too",
-            FxoptWarning,
-            stacklevel=stacklevel,
-        )
+        warn(f"{entry.name} at {entry.site} rested on {name} and no longer applies: it was undone too")
 
 
-def say_that_nothing_was_reversed(name: str, stacklevel: int = 4) -> None:
-    warnings.warn(
-        f"{name} has no site in force in this graph module: nothing was reversed", FxoptWarning, stacklevel=stacklevel
-    )
+def say_that_nothing_was_reversed(name: str) -> None:
+    warn(f"{name} has no site in force in this graph module: nothing was reversed")
 
 
 def reverse_by_own(
@@ -91,19 +87,25 @@ def reverse_by_own(
         back: runs the ``reverse``, and records it.
         entry: makes of what is left what stands in the ledger for it.
     """
+    return act(gm, lambda: _reversed_by_own(gm, signature, name, back, entry))
+
+
+def _reversed_by_own(
+    gm: GraphModule,
+    signature: str,
+    name: str,
+    back: Callable[[GraphModule], GraphModule],
+    entry: Callable[[Ledger, Patch], Entry],
+) -> GraphModule:
     ledger, index = Ledger.of(gm), GraphIndex(gm)
     places = [i for i, one in enumerate(ledger.entries) if one.signature == signature]
     first, end = (places[0], places[-1] + 1) if places else (len(ledger.entries),) * 2
     later = ledger.rewind(index, end)
-    try:
-        result = back(gm)
-    except BaseException:
-        ledger.put_back(index, end, later)
-        raise
+    result = back(gm)
     index.renew()
     if result is not gm:
-        ledger.put_back(index, end, later)
-        ledger.close()
+        ledger.rewind(index, end)
+        ledger.put_back(index, later)
         ledger, index = Ledger.of(result), GraphIndex(result)
     if len(places) == end - first > 0:
         _cancel(entry, ledger, index, first)
@@ -121,5 +123,6 @@ def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: Grap
         return  # trained in between, for example: then both stay, and whoever wants to go further back is told why
     left = difference(Snapshot.of(index.gm, with_tensors=False), now)
     if left.edits:
+        changes(index.gm)
         run(index, left.edits)
         ledger.append(entry(ledger, left))

@@ -77,7 +77,7 @@ class Rewriter:
         self.edits: list[Edit] = []
         self._site = anchor.name
         self._pass_name = pass_name
-        self._signature = signature
+        self.signature = signature
         self._orders = run.orders
         self._numbers = run.numbers
         self.memo = run.memo
@@ -142,7 +142,7 @@ class Rewriter:
         if info is not None:
             meta["tensor_info"] = info
         meta[ORIGIN] = Origin(self._pass_name, self._site, tuple(node.name for node in made_from))
-        meta[MARKS] = (self._signature,)
+        meta[MARKS] = (self.signature,)
         call = Call(op, target, *_refs(args, kwargs or {}))
         record = NodeRecord(self._free_name(name), call, meta=meta)
         self._do(InsertNode(record, before=(before or self.anchor).name))
@@ -156,8 +156,8 @@ class Rewriter:
     def mark(self, node: Node) -> None:
         """Mark a node whose work has changed."""
         marks = node.meta.get(MARKS)
-        if self._signature not in (marks or ()):
-            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self._signature)))
+        if self.signature not in (marks or ()):
+            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self.signature)))
 
     def set_info(self, node: Node, info: TensorInfo) -> None:
         """Note the shape and dtype that `node` gives from now on."""
@@ -193,7 +193,7 @@ class Rewriter:
 
         `called_by` is the node that calls it: its work has changed, so it is marked.
         """
-        module.__dict__[MADE_BY] = self._signature
+        module.__dict__[MADE_BY] = self.signature
         self._set_module(path, module)
         if called_by is not None:
             self.mark(called_by)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import eq, is_
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -21,10 +21,9 @@ from fxopt.core.hand_edit import ABSENT
 from fxopt.core.marks import LEDGER
 from fxopt.core.tensor_state import TensorState
 
-_CONTAINERS = (dict, list, set)
+CONTAINERS = (dict, list, set)
 _EMPTY = ()
 _NO_META: dict[str, Any] = {}
-_NO_USERS: tuple[Node, ...] = ()
 
 TABLES = ("_modules", "_parameters", "_buffers")
 
@@ -32,8 +31,7 @@ _COMPILED = {"_graph", "_code", "_lineno_map", "_prologue_start", "_in_spec", "_
 """What `GraphModule.recompile` makes of the graph."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeState:
+class NodeState(NamedTuple):
     """A node as it was. Arguments are kept as they are: torch.fx replaces them, and never changes them."""
 
     node: Node
@@ -45,21 +43,23 @@ class NodeState:
     type: Any
     meta: dict[str, Any]
     users: tuple[Node, ...]
-    """In their order, where there are several."""
 
-    @classmethod
-    def of(cls, node: Node) -> NodeState:
-        return cls(
+
+def _states_of(graph: Graph) -> tuple[NodeState, ...]:
+    return tuple([
+        NodeState(
             node,
             node.name,
             node.op,
             node.target,
-            node.args,
-            node.kwargs,
+            node._args,
+            node._kwargs,
             node.type,
             node.meta.copy() if node.meta else _NO_META,
-            tuple(node.users) if len(node.users) > 1 else _NO_USERS,
+            tuple(node.users),
         )
+        for node in graph.nodes
+    ])  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class GraphState:
         names = graph._graph_namespace
         return cls(
             graph,
-            tuple(map(NodeState.of, graph.nodes)),
+            _states_of(graph),
             graph._codegen,
             frozenset(names._used_names),
             dict(names._base_count),
@@ -115,9 +115,8 @@ class GraphState:
         for state in self.nodes:
             state.node.args, state.node.kwargs = state.args, state.kwargs
         for state in self.nodes:
-            if state.users:
-                state.node.users.clear()
-                state.node.users.update(dict.fromkeys(state.users))
+            state.node.users.clear()
+            state.node.users.update(dict.fromkeys(state.users))
         graph._len = len(self.nodes)
         graph._codegen, graph._insert = self.codegen, self.insert
         names = graph._graph_namespace
@@ -142,7 +141,7 @@ class ModuleState:
         contents = {
             name: value.copy() if value else _EMPTY  # most are, and copies of nothing cost
             for name, value in attributes.items()
-            if isinstance(value, _CONTAINERS)
+            if isinstance(value, CONTAINERS)
         }
         return cls(module, attributes, contents)
 
@@ -152,7 +151,7 @@ class ModuleState:
     def value(self, name: str) -> Any:
         """An attribute as it was; `ABSENT` where there was none, and of a container a copy of what was in it."""
         value = self.attributes.get(name, ABSENT)
-        if isinstance(value, _CONTAINERS):
+        if isinstance(value, CONTAINERS):
             return self.contents[name] or type(value)()
         return value
 
@@ -173,7 +172,7 @@ class ModuleState:
             del current[name]
         current.update(self.attributes)
         for name, items in self.contents.items():
-            _refill(current[name], items)
+            refill(current[name], items)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +290,8 @@ def _is_same(a: NodeState, b: NodeState) -> bool:
     return a.node is b.node and a.args is b.args and a.kwargs is b.kwargs and a.target is b.target and a.name == b.name
 
 
-def _refill(container: Any, items: Any) -> None:
+def refill(container: Any, items: Any) -> None:
+    """Let a list, dictionary or set hold `items` and nothing else, in their order."""
     if same_items(container, items):
         return
     container.clear()

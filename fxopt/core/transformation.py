@@ -7,7 +7,6 @@ runs with one import changed.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, TypeVar
@@ -18,13 +17,15 @@ from torch.fx import GraphModule, Node
 from fxopt.core.copying import shared_copy
 from fxopt.core.difference import difference
 from fxopt.core.edit import Patch, run
-from fxopt.core.errors import FxoptWarning
+from fxopt.core.errors import warn
 from fxopt.core.exactness import Exactness
+from fxopt.core.gate import changes
 from fxopt.core.index import GraphIndex
-from fxopt.core.ledger import Entry, Ledger, name_of
-from fxopt.core.marks import LEDGER, MARKS
+from fxopt.core.ledger import Entry, Ledger, act, name_of
+from fxopt.core.marks import MARKS
 from fxopt.core.recording import record
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
+from fxopt.core.savepoint import ObjectState
 from fxopt.core.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., GraphModule])
@@ -88,16 +89,13 @@ class Transformation(ABC):
             RewriteError: what it did is out of reach of a record, or the way back is ruled out by something done
                 since. As after any other exception, the graph module is as it was.
         """
-        if reverse:
-            return _finish(self._reversed(graph_module), lint_and_recompile)
-        if not self.keeps_the_ledger:
-            return self._recorded(graph_module, lint_and_recompile)
-        length = len(Ledger.entries_of(graph_module))
-        try:
-            return _finish(self.transform(graph_module), lint_and_recompile)
-        except BaseException:
-            _roll_back(graph_module, length)
-            raise
+        return act(graph_module, lambda: self._called(graph_module, lint_and_recompile, reverse))
+
+    def _called(self, gm: GraphModule, lint_and_recompile: bool, reverse: bool) -> GraphModule:
+        if not reverse and not self.keeps_the_ledger:
+            return self._recorded(gm, lint_and_recompile)
+        result = self._reversed(gm) if reverse else self.transform(gm)
+        return finish(result) if lint_and_recompile else result
 
     @property
     def keeps_the_ledger(self) -> bool:
@@ -109,9 +107,11 @@ class Transformation(ABC):
 
     def _recorded(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         """Transform `gm`, and put what was done into the ledger of the result."""
-        if LEDGER in gm._modules:
-            Ledger.of(gm)  # where it was just loaded, its nodes become what they were
-        known = gm._modules.get(LEDGER)
+        known = Ledger.of(gm)
+        known_state = ObjectState(known)
+        if not known.entries:  # `transform` may look at the modules, and there is nothing to see
+            known.detach(gm)
+        changes(gm)
         result, patch = record(
             self.transform,
             gm,
@@ -119,6 +119,7 @@ class Transformation(ABC):
             copy_tensors=self.copy_tensors,
             lint_and_recompile=lint_and_recompile,
         )
+        known_state.restore()  # of what `transform` called, the patch has it all
         ledger = Ledger.carried(known, gm, result)
         if patch.edits:
             ledger.append(self._entry(ledger, patch))
@@ -134,14 +135,14 @@ class Transformation(ABC):
         ledger = Ledger.of(gm)
         count = len(ledger.entries)
         try:
-            result = self._recorded(gm, lint_and_recompile=False)
+            result = act(gm, lambda: self._recorded(gm, lint_and_recompile=False))
         except Exception as error:  # noqa: BLE001 - it may be anyone's; what failed is told, and was rolled back
-            what = f"{type(self).__name__} failed when it ran again: {type(error).__name__}: {error}"
-            warnings.warn(what, FxoptWarning, stacklevel=2)
+            warn(f"{type(self).__name__} failed when it ran again: {type(error).__name__}: {error}")
         index.renew()
         if result is not gm:
             entries = Ledger.entries_of(result)[count:]
             there = Snapshot.of(result, with_tensors=False)
+            changes(gm)
             run(index, difference(Snapshot.of(gm, with_tensors=False), there).edits)
             ledger = Ledger.of(gm)
             for entry in entries:
@@ -277,17 +278,23 @@ class Composition(Transformation):
 
     @keeps_the_ledger
     def transform(self, graph_module: GraphModule) -> GraphModule:
-        gm = graph_module if self.inplace else shared_copy(graph_module)
-        for part in self.parts:
-            gm = part(gm, lint_and_recompile=False)
-        return gm
+        def transformed() -> GraphModule:
+            gm = graph_module if self.inplace else shared_copy(graph_module)
+            for part in self.parts:
+                gm = part(gm, lint_and_recompile=False)
+            return gm
+
+        return act(graph_module, transformed, part=True)
 
     @keeps_the_ledger
     def reverse(self, graph_module: GraphModule) -> GraphModule:
-        gm = graph_module if self.inplace else shared_copy(graph_module)
-        for part in reversed(self.parts):
-            gm = part._reverse_as_part(gm)
-        return gm
+        def reversed_() -> GraphModule:
+            gm = graph_module if self.inplace else shared_copy(graph_module)
+            for part in reversed(self.parts):
+                gm = part._reverse_as_part(gm)
+            return gm
+
+        return act(graph_module, reversed_, part=True)
 
     def _reversed(self, graph_module: GraphModule) -> GraphModule:
         return self.reverse(graph_module)
@@ -331,19 +338,12 @@ def compose(*args: Transformation, inplace: bool = True) -> Transformation:
     return (ReversibleComposition if reversible else Composition)(args, inplace)
 
 
-def _finish(gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
-    if lint_and_recompile:
-        gm.graph.lint()
-        gm.recompile()
+def finish(gm: GraphModule) -> GraphModule:
+    """Lint and recompile."""
+    changes(gm)
+    gm.graph.lint()
+    gm.recompile()
     return gm
-
-
-def _roll_back(gm: GraphModule, length: int) -> None:
-    """Undo what a transformation had put into the ledger before it failed."""
-    if len(Ledger.entries_of(gm)) > length:
-        ledger = Ledger.of(gm)
-        ledger.rewind(GraphIndex(gm), length)
-        ledger.close()
 
 
 def _digest(name: str, state: Mapping[str, Any]) -> str:

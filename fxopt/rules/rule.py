@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, overload
 
 from torch import nn
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from fxopt.core.conditions import Conditions, Unmet, decide
 from fxopt.core.errors import RuleError
@@ -73,13 +73,13 @@ class Rule(Pass[RuleMatch]):
 
     # ---- the pass
 
-    def scan(self, gm: GraphModule | GraphIndex) -> Scan[RuleMatch]:
-        """Find where the rule applies and where it nearly does; see `Pass.scan`.
+    def _scan(self, index: GraphIndex) -> Scan[RuleMatch]:
+        """Find where the rule applies and where it nearly does. Of overlapping matches the first counts.
 
-        Of matches that overlap the first counts; the others are misses that say so.
+        The others are misses that say so.
         """
         with TRACING, patched():
-            found = super().scan(gm)
+            found = super()._scan(index)
         roots: set[Node] = set()
         matches: list[RuleMatch] = []
         misses = list(found.misses)
@@ -92,9 +92,9 @@ class Rule(Pass[RuleMatch]):
                 misses.append(_overlap(match.anchor, other))
         return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
 
-    def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
+    def _apply(self, index: GraphIndex, sites: Container[str] | None) -> tuple[Entry, ...]:
         with TRACING, patched():
-            return super().apply(index, sites)
+            return super()._apply(index, sites)
 
     def match(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:
         known: dict[Node, RuleMatch | Miss | None] = index.cached((self, "matches"), dict)

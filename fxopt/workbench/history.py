@@ -47,8 +47,3 @@ class History:
 
     def redo(self) -> None:
         self._at += 1
-
-    def forget(self) -> None:
-        """Drop the last step, as if it had never been made."""
-        self._at -= 1
-        del self._steps[self._at + 1 :]

@@ -7,10 +7,10 @@ comes of running the passes that are on, in that order, over the pristine graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 from torch.fx import GraphModule
@@ -25,14 +25,18 @@ from fxopt.core import (
     RewriteError,
     shared_copy,
 )
+from fxopt.core.ledger import act
 from fxopt.core.marks import ORIGIN, Origin
 from fxopt.core.memo import Memo
+from fxopt.core.transformation import finish
 from fxopt.edits import Edit
 from fxopt.passes import ALL_PASSES
 from fxopt.workbench.choosing import Sites, including, names_of, without
 from fxopt.workbench.history import History
 from fxopt.workbench.running import AllBut, run_pass
 from fxopt.workbench.states import Choice, PassState
+
+T = TypeVar("T")
 
 
 class Workbench:
@@ -119,6 +123,11 @@ class Workbench:
 
         It is built anew from what is on when it is next asked for, as another object.
         """
+        gm = self._current
+        if gm is not None:
+            act(gm, self._released, keep=(self,), saves=False)
+
+    def _released(self) -> None:
         self._current = None
         same = next((i for i, choice in enumerate(self._done) if choice.on), len(self._done))
         del self._done[same:], self._starts[same:]
@@ -129,11 +138,17 @@ class Workbench:
     def current(self) -> GraphModule:
         """The graph module with the passes that are on. It is changed in place by each switch, and is made when it is
         first asked for where the workbench comes from `another` or has been told to `release`."""
-        if self._current is None:
-            self._current = self._copied(self.pristine)
+        made = self._current
+        return self._made(self._copied(self.pristine)) if made is None else made
+
+    def _made(self, gm: GraphModule) -> GraphModule:
+        def made() -> GraphModule:
+            self._current = gm
             if len(self._done) < len(self.choices):
                 self._build()
-        return self._current
+            return gm
+
+        return act(gm, made, keep=(self, self._history))
 
     @property
     def _readable(self) -> GraphModule:
@@ -189,9 +204,12 @@ class Workbench:
     @property
     def is_restored(self) -> bool:
         """Whether the current graph module is the pristine one, to the last bit (`fxopt.fingerprint`)."""
-        if self.is_changed:
-            return False
         gm = self._readable
+        return act(gm, lambda: self._is_pristine(gm), saves=False)
+
+    def _is_pristine(self, gm: GraphModule) -> bool:
+        if Ledger.entries_of(gm):
+            return False
         is_as_read = gm is self.pristine and self._fingerprints.has_read(gm)
         return is_as_read or self._fingerprints.of(gm) == self.fingerprint
 
@@ -265,12 +283,14 @@ class Workbench:
         It is neither linted nor compiled: `recompile` it before it is called. A pass that fails is rolled back: it has
         no site on.
         """
-        gm = self._copied(self._readable, compiled=False)
+        readable = self._readable
+        gm = act(readable, lambda: self._copied(readable, compiled=False), saves=False)
+        return act(gm, lambda: self._tried(gm, choices), part=True)
+
+    def _tried(self, gm: GraphModule, choices: tuple[Choice, ...]) -> GraphModule:
         index, same = GraphIndex(gm), self._alike(choices)
         if same < len(self._starts):
-            ledger = Ledger.of(gm)
-            ledger.rewind(index, self._starts[same])
-            ledger.close()
+            Ledger.of(gm).rewind(index, self._starts[same])
         for choice in choices[same:]:
             if choice.on:
                 with suppress(RewriteError):
@@ -294,7 +314,7 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._go(including(self.choices, self._states, self._position(pass_), site))
+        self._act(lambda: self._go(including(self.choices, self._states, self._position(pass_), site)))
 
     def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
         """Switch a pass off, or some sites of it; what rests on it (see `resting_on`) follows, and comes back with it.
@@ -302,7 +322,7 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._go(without(self.choices, self._states, self._position(pass_), site))
+        self._act(lambda: self._go(without(self.choices, self._states, self._position(pass_), site)))
 
     def move(self, pass_: Pass[Any] | str, to: int) -> None:
         """Let a pass run as number `to`, counted from 0; the others keep their order among themselves.
@@ -310,11 +330,13 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or no such place.
         """
-        i = self._position(pass_)
+        self._act(lambda: self._go(self._moved(self._position(pass_), to)))
+
+    def _moved(self, i: int, to: int) -> tuple[Choice, ...]:
         if not 0 <= to < len(self.passes):
             raise FxoptError(f"{self.order[i].name} cannot run as number {to}: give 0 to {len(self.passes) - 1}")
         others = [*self.choices[:i], *self.choices[i + 1 :]]
-        self._go((*others[:to], self.choices[i], *others[to:]))
+        return (*others[:to], self.choices[i], *others[to:])
 
     def choose(self, choices: tuple[Choice, ...], edits: Iterable[Edit] = ()) -> None:
         """Bring the workbench to `choices`, which may come from another one with equal passes.
@@ -325,6 +347,9 @@ class Workbench:
         Raises:
             FxoptError: the passes that the choices are of are not those of the workbench.
         """
+        self._act(lambda: self._choose(choices, tuple(edits)))
+
+    def _choose(self, choices: tuple[Choice, ...], edits: tuple[Edit, ...]) -> None:
         known = self._by_signature | {edit.signature: edit for edit in edits}
         given = {signature for signature, pass_ in known.items() if not isinstance(pass_, Edit)}
         signatures = {choice.signature for choice in choices}
@@ -342,14 +367,15 @@ class Workbench:
         Raises:
             EditError: it does not hold; the message says why, and nothing is changed.
         """
+        return self._act(lambda: self._edit(edit))
+
+    def _edit(self, edit: Edit) -> Edit:
         while edit.signature in self._by_signature:
             edit = edit.another_turn()
         edit.check(GraphIndex(self.current))
         self._by_signature[edit.signature] = edit
         self._go((*self.choices, Choice(edit.signature, on=True)))
         if error := self._states[-1].error:
-            self._history.forget()
-            self._settle()
             raise FxoptError(error)
         return edit
 
@@ -359,28 +385,42 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such edit.
         """
-        i = self._position(edit)
+        self._act(lambda: self._go(self._without_edit(self._position(edit))))
+
+    def _without_edit(self, i: int) -> tuple[Choice, ...]:
         if not isinstance(self.order[i], Edit):
             raise FxoptError(f"{self.order[i].name} is no edit by hand; turn it off instead")
-        self._go((*self.choices[:i], *self.choices[i + 1 :]))
+        return (*self.choices[:i], *self.choices[i + 1 :])
 
     def reverse_all(self) -> None:
         """Switch every pass off; they keep their order."""
-        self._go(self.reversed)
+        self._act(lambda: self._go(self.reversed))
 
     def undo(self) -> None:
         """Take the last switch back; nothing where there is none."""
-        if self.can_undo:
-            self._history.undo()
-            self._build()
+
+        def undo() -> None:
+            if self.can_undo:
+                self._history.undo()
+                self._build()
+
+        self._act(undo)
 
     def redo(self) -> None:
         """Do the last switch that was taken back again; nothing where there is none."""
-        if self.can_redo:
-            self._history.redo()
-            self._build()
+
+        def redo() -> None:
+            if self.can_redo:
+                self._history.redo()
+                self._build()
+
+        self._act(redo)
 
     # ----
+
+    def _act(self, do: Callable[[], T]) -> T:
+        """Run `do`; whatever it raises, the workbench and its graph module are then what they were."""
+        return act(self.current, do, keep=(self, self._history))
 
     def _position(self, pass_: Pass[Any] | str) -> int:
         for i, mine in enumerate(self.order):
@@ -410,20 +450,18 @@ class Workbench:
 
     def _build(self) -> None:
         """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
-        choices = self.choices
+        gm, choices = self.current, self.choices
         same = self._alike(choices)
-        index = GraphIndex(self.current)
+        index = GraphIndex(gm)
         if same < len(self._done):
-            ledger = Ledger.of(self.current)
-            ledger.rewind(index, self._starts[same])
-            ledger.close()
-        del self._done[same:], self._starts[same:], self._states[same:]
+            Ledger.of(gm).rewind(index, self._starts[same])
+        done, starts, states = self._done[:same], self._starts[:same], self._states[:same]
         for choice in choices[same:]:
-            self._starts.append(len(Ledger.entries_of(self.current)))
-            self._done.append(choice)
-            self._states.append(run_pass(self._by_signature[choice.signature], choice, index))
-        self.current.graph.lint()
-        self.current.recompile()
+            starts.append(len(Ledger.entries_of(gm)))
+            done.append(choice)
+            states.append(run_pass(self._by_signature[choice.signature], choice, index))
+        finish(gm)
+        self._done, self._starts, self._states = done, starts, states
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:

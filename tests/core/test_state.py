@@ -28,6 +28,7 @@ from fxopt import (
     fingerprint,
 )
 from fxopt.core import Ledger, shared_copy
+from fxopt.core.marks import LEDGER
 from tests.examples import EXAMPLES, Example
 
 ATTENTION, CONV = EXAMPLES[0], EXAMPLES[3]
@@ -281,9 +282,9 @@ def test_dead_code_elimination_in_between_keeps_names_and_weights_together() -> 
     assert fingerprint(gm) == fingerprint(pristine)
 
 
-def test_unused_submodules_that_are_deleted_take_the_ledger_with_them_which_is_said() -> None:
+def test_a_ledger_that_was_taken_away_is_said_to_be_lost() -> None:
     gm = Scale()(ATTENTION.graph())
-    gm.delete_all_unused_submodules()
+    del gm._modules[LEDGER]
     with pytest.raises(RewriteError, match="mul was made by Scale, but this graph module has lost the way back"):
         Scale()(gm, reverse=True)
 

@@ -23,6 +23,7 @@ from fxopt import (
     compose,
     fingerprint,
 )
+from fxopt.core.marks import LEDGER
 from tests.examples import EXAMPLES, outputs
 
 ATTENTION = EXAMPLES[0]
@@ -241,9 +242,19 @@ def test_a_later_transformation_by_hand_elsewhere_does_not_stand_in_the_way() ->
 def test_a_lost_ledger_is_not_a_silent_no_op() -> None:
     gm = ATTENTION.graph()
     ChangeTrueDivToMulByInverse()(gm)
-    gm.delete_all_unused_submodules()
+    del gm._modules[LEDGER]
     with pytest.raises(RewriteError, match="lost the way back"):
         ChangeTrueDivToMulByInverse()(gm, reverse=True)
+
+
+def test_deleting_unused_submodules_leaves_the_way_back() -> None:
+    gm = ATTENTION.graph()
+    before = fingerprint(gm)
+    MergeLinears()(gm)
+    gm.delete_all_unused_submodules()
+    assert LEDGER not in dict(gm.named_modules())
+    MergeLinears()(gm, reverse=True)
+    assert fingerprint(gm) == before
 
 
 def test_nothing_of_the_way_back_is_in_the_state_dict_or_among_the_parameters() -> None:

@@ -1,0 +1,157 @@
+"""Transactions on a graph module: one at a time, each made whole or not at all, whatever exception comes whenever.
+
+A `KeyboardInterrupt`, or an exception that another thread raises in this one, can come between any two lines. So a
+transaction takes a `Savepoint` before it begins, and any exception leads back to it, however far the act came.
+
+One thread at a time acts on a graph module; others wait. Calls of the graph module, copies and pickles of it are not
+covered: make them while no other thread acts on it. So are those who keep a `GraphIndex` from one act to the next.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, TypeAlias, TypeVar
+
+from torch.fx import GraphModule
+
+from fxopt.core.index import GraphIndex
+from fxopt.core.marks import LEDGER
+from fxopt.core.savepoint import ObjectState, Savepoint, surely
+
+T = TypeVar("T")
+
+Prepare: TypeAlias = Callable[[GraphModule], Callable[[], object] | None]
+
+
+def transact(
+    gm: GraphModule,
+    do: Callable[[], T],
+    prepare: Prepare,
+    *,
+    index: GraphIndex | None = None,
+    keep: tuple[Any, ...] = (),
+    saves: bool = True,
+    part: bool = False,
+) -> T:
+    """Run `do` as a transaction on `gm`; see `fxopt.core.ledger.act`.
+
+    Args:
+        prepare: registers the ledger, which changes nothing else; gives what more there is to prepare, which may.
+    """
+    gate = _gate_of(gm)
+    if gate.is_open_here:
+        return gate.within(do, prepare, index) if saves and not part else do()
+    try:
+        try:
+            gate.begin(gm, index, keep)
+            if saves:
+                gate.save(prepare)
+            result = do()
+            gate.is_done = True
+            return result
+        finally:
+            gate.end()
+    finally:
+        gate.end()  # once more, for the case that the first was interrupted
+
+
+def changes(gm: GraphModule) -> None:
+    """Tell the act under way that `gm` is about to change: its latest savepoint is no longer the present state."""
+    _gate_of(gm).is_fresh = False
+
+
+def is_acting(gm: GraphModule) -> bool:
+    """Check that this thread is within an act on `gm`."""
+    return _gate_of(gm).is_open_here
+
+
+class _Gate:
+    """Admits one thread at a time to a graph module, and holds the states that its acts go back to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._thread: int | None = None
+        self._gm: GraphModule | None = None
+        self._index: GraphIndex | None = None
+        self._kept: list[ObjectState] = []
+        self._first: Savepoint | None = None
+        self._latest: Savepoint | None = None
+        self.is_fresh = False
+        """Whether nothing was changed since the latest savepoint."""
+        self.is_done = False
+
+    @property
+    def is_open_here(self) -> bool:
+        return self._thread == threading.get_ident()
+
+    def begin(self, gm: GraphModule, index: GraphIndex | None, keep: tuple[Any, ...]) -> None:
+        self._lock.acquire()
+        self.is_done = self.is_fresh = False
+        self._gm, self._index, self._kept = gm, index, []
+        self._first = self._latest = None
+        self._thread = threading.get_ident()
+        self._kept = list(map(ObjectState, keep))
+
+    def save(self, prepare: Prepare) -> None:
+        assert self._gm is not None
+        more = prepare(self._gm)
+        self._first = self._latest = Savepoint(self._gm)
+        self.is_fresh = more is None
+        if more is not None:
+            more()
+
+    def end(self) -> None:
+        """Go back unless the act was done, and admit the next one. Does nothing the second time."""
+        if self.is_open_here:
+            if not self.is_done:
+                surely(self._go_back)
+                self.is_done = True
+            if self._gm is not None:
+                _take_off_empty_ledger(self._gm)
+            self._first = self._latest = self._index = self._gm = None
+            self._kept = []
+            self._thread = None
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # as `threading.Condition` asks too
+            self._lock.release()
+
+    def _go_back(self) -> None:
+        _restore(self._first, self._index)
+        for state in self._kept:
+            state.restore()
+
+    def within(self, do: Callable[[], T], prepare: Prepare, index: GraphIndex | None) -> T:
+        """Run an act that is a part of another, and goes back alone if it fails."""
+        assert self._gm is not None
+        if self._latest is None or not self.is_fresh:
+            prepare(self._gm)
+            self._latest = Savepoint(self._gm)
+            self.is_fresh = True
+        start = self._latest
+        try:
+            return do()
+        except BaseException:
+            surely(lambda: _restore(start, index))
+            self._latest, self.is_fresh = start, True
+            raise
+
+
+def _restore(to: Savepoint | None, index: GraphIndex | None) -> None:
+    if to is not None:
+        to.restore()
+    if index is not None:
+        index.renew()
+
+
+def _take_off_empty_ledger(gm: GraphModule) -> None:
+    if LEDGER in gm._modules and not getattr(gm._modules[LEDGER], "entries", ()):
+        del gm._modules[LEDGER]
+
+
+_GATES: weakref.WeakKeyDictionary[GraphModule, _Gate] = weakref.WeakKeyDictionary()
+
+
+def _gate_of(gm: GraphModule) -> _Gate:
+    gate = _GATES.get(gm)
+    return gate if gate is not None else _GATES.setdefault(gm, _Gate())

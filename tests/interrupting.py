@@ -1,0 +1,96 @@
+"""Interrupting an act at any line of the rewriting machine, as Ctrl+C or an exception from another thread can."""
+
+import gc
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from torch.fx import GraphModule
+
+import fxopt
+from fxopt.core import GraphIndex, Ledger, fingerprint
+
+_PLACES = tuple(str(Path(fxopt.__file__).parent / folder) for folder in ("core", "workbench"))
+
+
+class Lines:
+    """Counts the lines that run in the rewriting machine, and raises at line number `at`."""
+
+    def __init__(self, at: int = 0) -> None:
+        self.count = 0
+        self.at = at
+        self.where = ""
+
+    def run(self, act: Callable[[], object]) -> bool:
+        """Run an act; return whether it was interrupted."""
+        known = sys.gettrace()
+        sys.settrace(self._call)
+        try:
+            act()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(known)
+        return False
+
+    def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
+        return self._line if frame.f_code.co_filename.startswith(_PLACES) else None
+
+    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "line":
+            self.count += 1
+            if self.count == self.at:
+                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+                raise KeyboardInterrupt(self.where)
+        return self._line
+
+
+def moments(count: int, of: int, seed: str) -> Iterator[int]:
+    """So many numbers of lines: the first and last ones, where an act begins and ends, and some at random."""
+    draw = random.Random(seed)
+    ends = [*range(1, 4), *range(of - 3, of + 1)]
+    yield from draw.sample(range(1, of + 1), min(count, of))
+    yield from draw.sample(ends, min(2, count))
+
+
+def state_of(gm: GraphModule) -> tuple[object, ...]:
+    """All that an act may change, more than a fingerprint: what a graph keeps for itself too."""
+    users = [(node.name, [user.name for user in node.users]) for node in gm.graph.nodes]
+    names = gm.graph._graph_namespace
+    return (
+        fingerprint(gm),
+        users,
+        [node.name for node in reversed(gm.graph.nodes)],
+        len(gm.graph.nodes),
+        sorted(names._used_names),
+        sorted(names._base_count.items()),
+        [entry.id for entry in Ledger.entries_of(gm)],
+        list(gm._modules),
+        gm.forward.__func__.__code__.co_code,
+    )
+
+
+def assert_nothing_lingers(gm: GraphModule, inputs: tuple[Any, ...], pristine: str) -> None:
+    """Check that the graph is sound, runs, goes all the way back, and that neither lock nor setting was left behind."""
+    assert gc.isenabled()
+    gm.graph.lint()
+    gm(*inputs)
+    assert [node.name for node in gm.graph.find_nodes(op="placeholder")] == [
+        node.name for node in gm.graph.nodes if node.op == "placeholder"
+    ]
+    back: list[object] = []
+
+    def go_back() -> None:  # by another thread, which waits for ever where a lock was left behind
+        back.append(len(Ledger.of(gm).rewind(GraphIndex(gm), 0)))
+
+    thread = threading.Thread(target=go_back, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert back
+    gm.graph.lint()
+    gm.recompile()
+    assert fingerprint(gm) == pristine
