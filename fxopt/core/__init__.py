@@ -40,8 +40,9 @@ from fxopt.core.pass_base import Pass
 from fxopt.core.read_instead import read_instead_conditions
 from fxopt.core.rewriter import Rewriter, with_tensors
 from fxopt.core.site import Match, Miss, Scan
-from fxopt.core.strides import needs_contiguous
+from fxopt.core.strides import Memory, copy_for, memory_needed, needs_contiguous
 from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
+from fxopt.core.writes import unwritten_condition
 
 __all__ = [
     "BATCH_NORM_CALLS",
@@ -63,6 +64,7 @@ __all__ = [
     "Ledger",
     "LinearLayer",
     "Match",
+    "Memory",
     "Miss",
     "ModelError",
     "Origin",
@@ -80,6 +82,7 @@ __all__ = [
     "bytes_kept",
     "commit",
     "compose",
+    "copy_for",
     "decide",
     "decomposed_linear_miss",
     "dtype_conditions",
@@ -90,6 +93,7 @@ __all__ = [
     "jump_condition",
     "layer_conditions",
     "layer_of",
+    "memory_needed",
     "module_conditions",
     "module_miss",
     "needs_contiguous",
@@ -106,5 +110,6 @@ __all__ = [
     "target_name",
     "unaltered_conditions",
     "unread_condition",
+    "unwritten_condition",
     "with_tensors",
 ]

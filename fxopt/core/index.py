@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, lru_cache
-from types import FunctionType
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from fxopt.core.fresh import is_fresh_call, returns_new_memory, writes_in_place
+from fxopt.core.effects import Effects, effects_of, writes_in_place
 from fxopt.core.graph import inputs_of
-from fxopt.core.metadata import is_metadata, reads_metadata_only
+from fxopt.core.metadata import reads_metadata_only
 
 T = TypeVar("T")
 Registered = nn.Module | torch.Tensor
-
-_IN_PLACE_OPERATORS = {operator.setitem, operator.iadd, operator.isub, operator.imul, operator.itruediv,
-                       operator.ifloordiv, operator.imod, operator.ipow, operator.imatmul, operator.iand,
-                       operator.ior, operator.ixor, operator.ilshift, operator.irshift}  # fmt: skip
 
 
 class GraphIndex:
@@ -141,31 +135,22 @@ class GraphIndex:
         """The nodes that may change memory in place, in order."""
         return tuple(self._writers)
 
+    def effects(self, node: Node) -> Effects:
+        """The memory effects of `node`."""
+        return effects_of(node, self.module_of(node))
+
     @cached_property
     def _writers(self) -> list[Node]:
         return [node for node in self.gm.graph.nodes if self._writes(node)]
 
     def _writes(self, node: Node) -> bool:
-        if node.op == "call_method":
-            name = str(node.target)
-            return (name.endswith("_") and not name.endswith("__")) or name == "__setitem__"
-        if node.op == "call_module":
-            return writes_in_place(self.module_of(node))
-        if node.op != "call_function":
-            return False
-        kwargs = node.kwargs
-        if kwargs and (kwargs.get("inplace") or kwargs.get("out") is not None):
-            return True
-        place = _inplace_place(node.target)
-        if place is not None and len(node.args) > place and node.args[place] is not False:
-            return True
-        return _function_writes(node.target)
+        return bool(self.effects(node).written)
 
     def writes_between(self, first: Node, last: Node, tensor: Node) -> Node | None:
         """A node after `first` and before `last` that may change the memory of `tensor` in place."""
         writers = self._writers
         for writer in writers[bisect_right(writers, first) : bisect_left(writers, last)]:
-            if any(self.may_share_memory(target, tensor) for target in inputs_of(writer)):
+            if any(self.may_share_memory(target, tensor) for target in self.effects(writer).written):
                 return writer
         return None
 
@@ -208,9 +193,7 @@ class GraphIndex:
 
     def is_fresh(self, node: Node) -> bool:
         """Whether `node` is known to return memory of its own, or nothing that has any, as ``x.shape``."""
-        if node.op == "call_module":
-            return returns_new_memory(self.module_of(node))
-        return (is_fresh_call(node) and not self._writes(node)) or is_metadata(node)
+        return self.effects(node).returns_new_memory
 
     # ---- kept true by the edits
 
@@ -288,27 +271,6 @@ class GraphIndex:
                 _discard(self.__dict__.get("_reads"), path, node.name)
         if self._writes(node):
             self.__dict__.pop("_writers", None)
-
-
-@lru_cache(maxsize=4096)  # a graph calls few functions, many times
-def _function_writes(function: Any) -> bool:
-    """Whether `function` changes what it is given in place, whatever else it is given."""
-    if function in _IN_PLACE_OPERATORS:
-        return True
-    schema = getattr(function, "_schema", None)
-    if schema is not None:
-        return bool(schema.is_mutable)
-    name = getattr(function, "__name__", "")
-    return name.endswith("_") and not name.endswith("__") and name not in ("and_", "or_", "not_", "is_")
-
-
-@lru_cache(maxsize=4096)
-def _inplace_place(function: Any) -> int | None:
-    """Where a Python function, as `F.relu` is, takes ``inplace`` by position; None where it does not."""
-    if not isinstance(function, FunctionType) or "inplace" not in function.__code__.co_varnames:
-        return None
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    return names.index("inplace") if "inplace" in names else None
 
 
 def _registered_in(path: str, module: nn.Module | None) -> Iterator[tuple[str, Registered]]:

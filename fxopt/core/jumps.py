@@ -21,10 +21,10 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core.conditions import Condition, Unmet
-from fxopt.core.fresh import POINTWISE, is_torchs_own
 from fxopt.core.graph import info_of, inputs_of, operation_name, target_name
 from fxopt.core.index import GraphIndex
 from fxopt.core.metadata import reads_metadata_only
+from fxopt.core.operators import POINTWISE, calls_torchs_own
 
 JUMPS = frozenset({
     *("floor", "ceil", "round", "trunc", "fix", "frac", "floor_divide", "floordiv", "remainder", "mod", "fmod"),
@@ -129,9 +129,8 @@ class _Search:
         """The nodes that write in place, by the tensors whose memory they may write to."""
         writers: dict[Node, list[Node]] = {}
         for writer in self.index.writers:
-            given = [writer.args[0] if writer.args else None, writer.kwargs.get("out")]
-            for written in inputs_of(writer) if writer.op == "call_module" else given:
-                for origin in self.index.origins(written) if isinstance(written, Node) else ():
+            for written in self.index.effects(writer).written:
+                for origin in self.index.origins(written):
                     writers.setdefault(origin, []).append(writer)
         return writers
 
@@ -145,18 +144,18 @@ class _Search:
         if name.startswith(_QUANTIZING):
             return True
         if name in JUMPS:
-            return is_torchs_own(node)
+            return calls_torchs_own(node)
         if name in ("div", "divide", "true_divide"):
             return node.kwargs.get("rounding_mode") is not None
         if _gives_pair(node, name):
             return _places_are_read(node)
-        return name in _CONVERSIONS and is_torchs_own(node) and _gives_steps(node)
+        return name in _CONVERSIONS and calls_torchs_own(node) and _gives_steps(node)
 
     def passes_on(self, node: Node) -> bool:
         """Whether the result differs as an input does, number by number; not where it jumps."""
         if node.op == "call_module":
             return isinstance(self.index.module_of(node), _MODULES)
-        if node.op not in ("call_function", "call_method") or not is_torchs_own(node) or self.jumps(node):
+        if node.op not in ("call_function", "call_method") or not calls_torchs_own(node) or self.jumps(node):
             return False
         name = _name(node)
         if name == "getattr":

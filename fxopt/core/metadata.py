@@ -14,8 +14,8 @@ from typing import Any
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.core.fresh import is_torchs_own
 from fxopt.core.graph import info_of, operation_name
+from fxopt.core.operators import calls_torchs_own
 
 _ATTRIBUTES = {"shape", "ndim", "dtype", "device", "layout", "itemsize", "nbytes", "is_cuda", "is_cpu", "is_xpu",
                "is_mps", "is_meta", "is_sparse", "is_quantized", "is_mkldnn"}  # fmt: skip
@@ -29,7 +29,7 @@ _STRIDE = 2  # the place of ``stride`` among the arguments of ``aten._assert_ten
 
 def reads_metadata_only(user: Node, node: Node) -> bool:
     """Whether `user` reads the shape, dtype or device of `node`, and nothing else of it."""
-    if user.op not in ("call_function", "call_method") or not is_torchs_own(user):
+    if user.op not in ("call_function", "call_method") or not calls_torchs_own(user):
         return False
     name, args = operation_name(user), user.args
     if name == "getattr":

@@ -12,15 +12,15 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core.conditions import Condition, Conditions, Unmet, decide
-from fxopt.core.fresh import MOVING, is_pointwise, is_torchs_own
+from fxopt.core.effects import is_pointwise
 from fxopt.core.graph import info_of, input_of, operation_name
 from fxopt.core.guards import unaltered_conditions
 from fxopt.core.index import GraphIndex
 from fxopt.core.metadata import readers_of
+from fxopt.core.operators import MOVING, ROW_MAJOR, VIEWS, calls_torchs_own
 from fxopt.core.strides import needs_contiguous
+from fxopt.core.writes import unwritten_condition
 
-_VIEWS = {"view", "view_as", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand", "expand_as", "movedim",
-          "swapaxes", "swapdims", "narrow", "select", "slice", "alias", "detach", "unflatten"}  # fmt: skip
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
 
@@ -61,12 +61,8 @@ def shared_memory_conditions(
             continue
         end = index.gm.graph.output_node()
         for tensor in (old, source):
-            writer = index.writes_between(old, end, tensor)
-            yield writer is not None and Unmet(
-                f"{writer.name} may change {tensor.name} in place later, which {old.name} and {source.name} then share",
-                actual=f"written by {writer.name}",
-                needed="unchanged",
-            )
+            when = f"later, which {old.name} and {source.name} then share"
+            yield unwritten_condition(tensor, old, end, index, when, may=True)
         yield _returned_condition(old, source, index)
 
 
@@ -77,12 +73,8 @@ def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: 
         what: in words, what it would be.
         returned: whether it matters that `old`, or a view of it, is returned.
     """
-    writer = index.writes_between(old, index.gm.graph.output_node(), old)
-    yield writer is not None and Unmet(
-        f"{writer.name} may change {old.name} in place later, which would then be {what}",
-        actual=f"written by {writer.name}",
-        needed="unchanged",
-    )
+    end = index.gm.graph.output_node()
+    yield unwritten_condition(old, old, end, index, f"later, which would then be {what}", may=True)
     yield (returned and is_returned(old, index)) and Unmet(
         f"{old.name} is returned, and would then be {what}",
         actual=f"an output that is {what}",
@@ -95,10 +87,15 @@ def is_returned(node: Node, index: GraphIndex) -> bool:
     return index.gm.graph.output_node() in _held_by_it(node, index)
 
 
-def strides_condition(old: Node, new: Node | None, index: GraphIndex) -> Condition:
-    """That `new` lies in memory as `old` does, or nothing relies on how `old` does. Of None, it is not known."""
+def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned: bool = True) -> Condition:
+    """That `new` lies in memory as `old` does, or nothing relies on how `old` does. Of None, it is not known.
+
+    Args:
+        turned: whether dimensions of what takes the place of `old` may lie in another order, or only with gaps.
+    """
     same = new is not None and (
-        _is_view_of(old, new, index) or (index.is_fresh(new) and (not is_pointwise(new) or _is_pointwise_of(old, new)))
+        _is_view_of(old, new, index)
+        or (index.is_fresh(new) and (_is_row_major(new, index) or _is_pointwise_of(old, new)))
     )
     what = new.name if new is not None else "what takes its place"
     adds = None if same or new is None else _adds_up(old, index)  # what is new is rounded anew anyway
@@ -109,7 +106,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex) -> Conditi
             actual="unknown strides",
             needed="those of a new tensor",
         )
-    return (not same and needs_contiguous(old, index)) and Unmet(
+    return (not same and needs_contiguous(old, index, turned=turned)) and Unmet(
         f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie otherwise",
         remedy="give what stands for it by .contiguous()",
         actual="unknown strides",
@@ -164,6 +161,11 @@ def _adds_up(old: Node, index: GraphIndex) -> Node | None:
     return None
 
 
+def _is_row_major(node: Node, index: GraphIndex) -> bool:
+    """Whether the result of `node` is known to be contiguous, whatever its inputs are."""
+    return operation_name(node) in ROW_MAJOR or isinstance(index.module_of(node), nn.Linear | nn.Embedding)
+
+
 def _is_pointwise_of(node: Node, source: Node) -> bool:
     """Whether `node` is `source` put through operations that work element by element, and so keep its order."""
     while node is not source:
@@ -190,4 +192,4 @@ def _is_view(node: Node, index: GraphIndex) -> bool:
         module = index.module_of(node)
         same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
         return same and (isinstance(module, nn.Identity) or not getattr(module, "training", True))
-    return node.op in ("call_function", "call_method") and operation_name(node) in _VIEWS and is_torchs_own(node)
+    return node.op in ("call_function", "call_method") and operation_name(node) in VIEWS and calls_torchs_own(node)

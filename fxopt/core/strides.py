@@ -1,51 +1,104 @@
-"""Whether what comes after a tensor relies on how it lies in memory."""
+"""Stride analysis: the memory that the consumers of a tensor require of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, IntEnum, auto
 from typing import Any
 
+import torch
 from torch.fx import Node
 
 from fxopt.core.graph import info_of, operation_name
 from fxopt.core.index import GraphIndex
+from fxopt.core.metadata import reads_metadata_only
+from fxopt.core.operators import NEEDS_ROWS_TOGETHER, ROW_MAJOR
 
-_SAME_MEMORY_OTHER_STRIDES = {"transpose", "permute", "unsqueeze", "squeeze", "getitem", "expand", "movedim",
-                              "swapaxes", "chunk", "split", "split_with_sizes", "unbind", "narrow", "select",
-                              "slice", "t", "dropout", "alias"}  # fmt: skip
-_ANY_STRIDES = {"reshape", "flatten", "contiguous", "size", "sym_size", "dim", "softmax", "float", "half", "to",
-                "type_as", "repeat", "repeat_interleave"}  # fmt: skip
+_COPIES = {"contiguous", "clone", "empty_like", "_to_copy"}
+_CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "detach", "dropout", "alias"}
 
 
-def needs_contiguous(node: Node, index: GraphIndex, width: int | None = None) -> bool:
-    """Whether something downstream may ask more of the memory of `node` than rows that lie apart can give.
+class _Form(Enum):
+    """How a tensor further on may lie in memory."""
 
-    Merging the last dimension of a slice with others by ``view`` fails, and an output may be asked anything. Where all
-    users are known to take any strides, or split the last dimension only, no copy is needed.
+    SAME = auto()
+    """As the one in question, and it has the same shape."""
+    VIEW = auto()
+    """As a view of it."""
+    COPY = auto()
+    """Without gaps, in the order that it had. Storage, and strides of dimensions of size 1, may be those of a view."""
+
+
+class Memory(IntEnum):
+    """The memory that a tensor needs, by what its consumers ask of it."""
+
+    ANY = 0
+    """Its numbers alone are read."""
+    CONTIGUOUS = 1
+    """``.contiguous()`` serves: dimensions are joined by ``view``, or the caller gets it, who may do so."""
+    OWN = 2
+    """Strides, offset or storage are read, or may be by what nothing is known of. A copy in row-major order serves:
+    ``.contiguous()`` of one row is a view with the strides of the rows."""
+
+
+def needs_contiguous(node: Node, index: GraphIndex, width: int | None = None, *, turned: bool = False) -> bool:
+    """Whether a consumer may ask more of the memory of `node` than its numbers; see `memory_needed`."""
+    return memory_needed(node, index, width, turned=turned) is not Memory.ANY
+
+
+def memory_needed(node: Node, index: GraphIndex, width: int | None = None, *, turned: bool = False) -> Memory:
+    """The memory that the consumers of `node`, and of all that may be a view of it, require.
+
+    What returns new memory ends the search. Where nothing is known of a consumer, it may ask anything.
 
     Args:
         width: the size of the last dimension, for where the metadata of `node` does not tell.
+        turned: whether the dimensions of `node` may come to lie in another order. If not, it is a slice of the last
+            dimension: its rows lie apart, which pointwise operations do not pass on.
     """
-    todo = [(user, node) for user in node.users]
-    seen: set[Node] = set()
+    todo = [(user, node, _Form.SAME) for user in node.users]
+    seen: set[tuple[Node, _Form]] = set()
+    needed = Memory.ANY
     while todo:
-        user, tensor = todo.pop()
-        name = operation_name(user)
-        if user in seen or name in _ANY_STRIDES:
+        user, tensor, form = todo.pop()
+        if (user, form) in seen or reads_metadata_only(user, tensor):
             continue
-        seen.add(user)
-        follows = name in _SAME_MEMORY_OTHER_STRIDES or (
-            name in ("view", "unflatten") and tensor is node and _splits_last_dimension(node, user, width)
-        )
-        if follows:
-            todo += [(later, user) for later in user.users]
-        elif not index.is_fresh(user):
-            return True
-    return False
+        seen.add((user, form))
+        effects, name = index.effects(user), operation_name(user)
+        if effects.reads_strides and not (effects.opaque and form is _Form.COPY):
+            return Memory.OWN
+        joins = user.op == "output" or name in NEEDS_ROWS_TOGETHER
+        if joins and form is _Form.SAME and _splits_last_dimension(node, user, width):
+            form = _Form.VIEW
+        elif joins and form is not _Form.COPY:
+            needed, form = Memory.CONTIGUOUS, _Form.COPY
+        elif name in _COPIES and not turned:
+            form = _Form.COPY
+        elif name not in _CONVERSIONS and form is _Form.SAME:
+            form = _Form.VIEW
+        if not effects.returns_new_memory or name in _COPIES or (turned and name not in ROW_MAJOR):
+            todo += [(later, user, form) for later in user.users]
+    return needed
+
+
+def copy_for(node: Node, needed: Memory, *, operators: bool) -> tuple[str, Any, tuple[Node], dict[str, Any]]:
+    """The call that gives the numbers of `node` in memory as it is `needed`: op, target, arguments and keywords.
+
+    Args:
+        operators: whether the graph calls operators of ATen.
+    """
+    own = needed is Memory.OWN
+    keywords = {"memory_format": torch.contiguous_format} if own else {}
+    if operators:
+        target = torch.ops.aten.clone.default if own else torch.ops.aten.contiguous.default
+        return "call_function", target, (node,), keywords
+    return "call_method", "clone" if own else "contiguous", (node,), keywords
 
 
 def _splits_last_dimension(node: Node, view: Node, width: int | str | None) -> bool:
     """Whether the last sizes of `view` make up the last dimension of `node`, so that it stays apart from the others."""
+    if operation_name(view) != "view":
+        return False
     before, after = info_of(node), info_of(view)
     width = before.shape[-1] if before is not None else width
     product = 1
@@ -60,7 +113,5 @@ def _splits_last_dimension(node: Node, view: Node, width: int | str | None) -> b
 
 def _sizes_asked_for(view: Node) -> Sequence[Any]:
     """The sizes that ``.view(*sizes)`` or ``.view(sizes)`` gives: numbers, -1, and nodes."""
-    if operation_name(view) != "view":
-        return ()
     sizes = view.args[1:]
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
@@ -20,16 +19,19 @@ from fxopt.core import (
     Layer,
     LinearLayer,
     Match,
+    Memory,
     Miss,
     Pass,
     Rewriter,
     Unmet,
+    copy_for,
     decide,
     info_of,
     layer_of,
-    needs_contiguous,
+    memory_needed,
     rank_condition,
     readers_of,
+    unwritten_condition,
 )
 from fxopt.passes.batch_norm import BatchNormBesideLayer, batch_norm_conditions, fold, fold_conditions, users_condition
 from fxopt.passes.channels import place_after, source, turns
@@ -87,16 +89,18 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
         stand_in = bn.input
         # what batch norm gives is contiguous; a view further on may rely on it
         relied_on = any(map(turns, match.through)) if match.layer_first else bool(match.through)
-        if relied_on and needs_contiguous(bn.output, rewriter.index):
-            stand_in = _contiguous(bn, rewriter)
+        needed = memory_needed(bn.output, rewriter.index, turned=True) if relied_on else Memory.ANY
+        if needed is not Memory.ANY:
+            stand_in = _copied(bn, needed, rewriter)
         fold(match, rewriter, stand_in)
 
 
-def _contiguous(bn: BatchNormLayer, rewriter: Rewriter) -> Node:
-    where: dict[str, Any] = {"name": f"{bn.node.name}_contiguous", "info": info_of(bn.output), "made_from": (bn.node,)}
-    if isinstance(bn.node.target, torch._ops.OpOverload):
-        return rewriter.call_function(torch.ops.aten.contiguous.default, (bn.input,), **where)
-    return rewriter.insert("call_method", "contiguous", (bn.input,), None, **where)
+def _copied(bn: BatchNormLayer, needed: Memory, rewriter: Rewriter) -> Node:
+    """What `bn` reads, in memory as its consumers need it."""
+    assert bn.input is not None
+    call = copy_for(bn.input, needed, operators=isinstance(bn.node.target, torch._ops.OpOverload))
+    name = f"{bn.node.name}_contiguous"
+    return rewriter.insert(*call, name=name, info=info_of(bn.output), made_from=(bn.node,))
 
 
 def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
@@ -141,12 +145,7 @@ def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
         yield users_condition(node, reader, "as it is")
     match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=False)
     yield from _channel_conditions(layer, way, layer_first=False)
-    writer = index.writes_between(bn.node, layer.node, bn.input)
-    yield writer is not None and Unmet(
-        f"{writer.name} changes {bn.input.name} in place between {bn.node.name} and {layer.node.name}",
-        actual=f"written by {writer.name}",
-        needed="unchanged",
-    )
+    yield unwritten_condition(bn.input, bn.node, layer.node, index)
     return replace(match, through=tuple(way[1:]))
 
 

@@ -20,6 +20,7 @@ from fxopt.core import (
     layer_of,
     rank_condition,
     readers_of,
+    unwritten_condition,
 )
 from fxopt.passes.batch_norm import (
     Affine,
@@ -108,10 +109,5 @@ def _neighbor_conditions(
     first, second = (linear.output, bn.node) if linear_first else (bn.output, linear.node)
     yield users_condition(first, second, "as it is")
     match = yield from fold_conditions(bn, affine, linear, (nn.Linear,), index, layer_first=linear_first)
-    writer = None if linear_first else index.writes_between(bn.node, linear.node, bn.input)
-    yield writer is not None and Unmet(
-        f"{writer.name} changes {bn.input.name} in place between {bn.node.name} and {linear.node.name}",
-        actual=f"written by {writer.name}",
-        needed="unchanged",
-    )
+    yield not linear_first and unwritten_condition(bn.input, bn.node, linear.node, index)
     return match

@@ -16,19 +16,22 @@ from fxopt.core import (
     GraphIndex,
     LinearLayer,
     Match,
+    Memory,
     Miss,
     Pass,
     Rewriter,
     TensorInfo,
     Unmet,
+    copy_for,
     decide,
     decomposed_linear_miss,
     info_of,
     jump_condition,
     layer_conditions,
     layer_of,
-    needs_contiguous,
+    memory_needed,
     remove_tensors,
+    unwritten_condition,
     with_tensors,
 )
 from fxopt.passes.stack import Stack
@@ -189,12 +192,7 @@ def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, 
             needed=f"{what}: {theirs}",
         )
     first, last = sorted((other.node, linear.node))
-    writer = index.writes_between(first, last, x)
-    yield writer is not None and Unmet(
-        f"{writer.name} changes {x.name} in place between {other.node.name} and {linear.node.name}",
-        actual=f"written by {writer.name}",
-        needed="unchanged",
-    )
+    yield unwritten_condition(x, first, last, index, f"between {other.node.name} and {linear.node.name}")
 
 
 def _merged_path(linears: tuple[LinearLayer, ...]) -> str:
@@ -212,13 +210,11 @@ def _set_rows(node: Node, merged: Node, start: int, end: int, rewriter: Rewriter
     args: tuple[Any, ...] = (merged, (..., slice(start, end)))
     if operators:
         function, args = torch.ops.aten.slice.Tensor, (merged, -1, start, end)
-    if not needs_contiguous(node, rewriter.index, width=end - start):
+    needed = memory_needed(node, rewriter.index, width=end - start)
+    if needed is Memory.ANY:
         rewriter.set_call(node, "call_function", function, args, {})
         return
     rows = rewriter.call_function(
         function, args, before=node, name=f"{node.name}_slice", info=info_of(node), made_from=(node,)
     )
-    if operators:
-        rewriter.set_call(node, "call_function", torch.ops.aten.contiguous.default, (rows,), {})
-    else:
-        rewriter.set_call(node, "call_method", "contiguous", (rows,), {})
+    rewriter.set_call(node, *copy_for(rows, needed, operators=operators))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch.fx import Node
 
 from fxopt.core.conditions import Conditions, Unmet
-from fxopt.core.fresh import returns_new_memory
+from fxopt.core.effects import returns_new_memory
 from fxopt.core.graph import info_of, inputs_of, operation_name
 from fxopt.core.guards import module_conditions, unaltered_conditions
 from fxopt.core.index import GraphIndex
@@ -19,6 +19,7 @@ from fxopt.core.read_instead import (
     shared_memory_conditions,
     strides_condition,
 )
+from fxopt.core.writes import unwritten_condition
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import ModuleCall
 from fxopt.rules.replacement import Replacement
@@ -50,8 +51,7 @@ def unwritten_conditions(member: Binding, index: GraphIndex) -> Conditions[None]
     root, *inner = member.nodes.values()
     for node in inner:
         for tensor in [node, *inputs_of(node)]:
-            writer = index.writes_between(node, root, tensor)
-            yield writer is not None and _written(writer, tensor, f"between {node.name} and {root.name}")
+            yield unwritten_condition(tensor, node, root, index, may=True)
 
 
 def same_result_conditions(
@@ -70,7 +70,7 @@ def same_result_conditions(
         )
         yield from shared_memory_conditions(root, _sources(output, replacement, index), index, going)
         if stand_in is not None or (index.is_fresh(root) and _may_have_gaps(output)):
-            yield strides_condition(root, stand_in, index)
+            yield strides_condition(root, stand_in, index, turned=stand_in is not None or _may_be_turned(output))
     yield from _apart_conditions(replacement, roots, index)
 
 
@@ -126,16 +126,16 @@ def _may_have_gaps(node: Node) -> bool:
     return operation_name(node) in _WITH_GAPS
 
 
+def _may_be_turned(node: Node) -> bool:
+    """Whether `node`, which a rule wrote, may give dimensions of a new tensor in another order."""
+    while operation_name(node) in _PARTS and isinstance(node.args[0], Node):
+        node = node.args[0]
+    return operation_name(node) in _WITH_GAPS
+
+
+_PARTS = {"getitem", "chunk", "split", "unbind", "narrow", "select", "slice", "unsqueeze", "squeeze", "alias"}
 _WITH_GAPS = {"transpose", "permute", "getitem", "expand", "movedim", "swapaxes", "chunk", "split", "unbind", "narrow",
               "select", "slice", "t"}  # fmt: skip
-
-
-def _written(writer: Node, tensor: Node, when: str) -> Unmet:
-    return Unmet(
-        f"{writer.name} may change {tensor.name} in place {when}",
-        actual=f"written by {writer.name}",
-        needed="unchanged",
-    )
 
 
 def _sources(output: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:

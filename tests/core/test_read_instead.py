@@ -14,7 +14,8 @@ from torch.fx import GraphModule, Node
 import fxopt
 from fxopt import Match, Miss, Pass, Rewriter
 from fxopt.core import Conditions, Exactness, GraphIndex, decide, read_instead_conditions
-from fxopt.core.fresh import _OTHERS, POINTWISE, is_fresh_call
+from fxopt.core.effects import effects_of
+from fxopt.core.operators import NEW, POINTWISE
 from tests.passes.asserts import Net, assert_left_alone, captured
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
@@ -245,7 +246,7 @@ def test_a_function_of_ones_own_is_not_taken_for_the_one_of_torch_that_has_its_n
         return x
 
     graph = torch.fx.Graph()
-    assert not is_fresh_call(graph.call_function(relu, (graph.placeholder("x"),)))
+    assert not effects_of(graph.call_function(relu, (graph.placeholder("x"),))).returns_new_memory
 
 
 ARGUMENTS: tuple[Callable[[torch.Tensor], tuple[Any, ...]], ...] = (
@@ -287,7 +288,7 @@ LAYOUTS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
-@pytest.mark.parametrize("name", sorted(POINTWISE | _OTHERS))
+@pytest.mark.parametrize("name", sorted(NEW))
 def test_what_is_named_as_new_is_new_and_keeps_its_order_element_by_element(name: str) -> None:
     homes: tuple[Any, ...] = (torch, torch.Tensor, F, operator, torch.ops.aten)
     functions = [getattr(home, name) for home in homes if hasattr(home, name)]
@@ -309,5 +310,6 @@ def test_what_is_named_as_new_is_new_and_keeps_its_order_element_by_element(name
 
 def writes(function: Any, args: tuple[Any, ...]) -> bool:
     graph = torch.fx.Graph()
-    call = graph.call_function(function, tuple(a if isinstance(a, int) else None for a in args))
+    given = [a if isinstance(a, int) else graph.placeholder(f"a{i}") for i, a in enumerate(args)]
+    call = graph.call_function(function, tuple(given))
     return GraphIndex(GraphModule(nn.Module(), graph))._writes(call)
