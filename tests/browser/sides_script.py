@@ -51,6 +51,7 @@ for pane_key in ("left", "graph"):
         pane_key,
         lambda name: state.update(selected=name),
         lambda path: state.update(unfolded=state.unfolded ^ {path}),
+        lambda name: True,
     )
 arrangement = st.segmented_control("View", ["before", "after", "both", "side by side"], default="before", required=True)
 changed = st.toggle("Changed", value=True)
