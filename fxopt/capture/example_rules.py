@@ -12,12 +12,30 @@ import torch
 from torch import Generator, Tensor, nn
 
 from fxopt.capture.checks import InputError
+from fxopt.capture.documented import documented, parts_of, tensor_of
+from fxopt.capture.example_images import (
+    aspect_ratio_ids,
+    aspect_ratio_mask,
+    grid,
+    has_grid,
+    image_shape,
+    image_sizes,
+    patches,
+    pixel_attention_mask,
+)
 from fxopt.capture.hygiene import preserved
 
 CACHES = ("cache", "past_key_values", "cache_params")
 """The names that versions of transformers have for keys, values and states of earlier tokens."""
 
+SERIES = ("past_observed_mask", "past_time_features", "future_values", "future_time_features")
+"""Inputs that tell more of the past and the future of a series of numbers."""
+
 _PARTS = ("text_config", "vision_config", "audio_config", "encoder", "backbone_config", "vision_encoder_config")
+_SPECIAL = (
+    "pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id", "image_token_id",
+    "image_token_index", "video_token_id", "audio_token_id", "vision_start_token_id", "vision_end_token_id",
+)  # fmt: skip
 _REMEDY = "give it yourself, as trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
 
 
@@ -28,6 +46,8 @@ class Example:
     model: nn.Module
     batch: int
     sequence: int
+    images: int = 0
+    """How many tokens of each row stand for an image."""
     made: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What is there already: the cache."""
 
@@ -38,14 +58,43 @@ class Example:
     def value(self, name: str) -> Any:
         if name in self.made:
             return self.made[name]
-        rule = RULES.get(name)
-        if rule is None:
-            raise InputError(f"no rule makes an example of {name}; there are rules for {', '.join(RULES)}: {_REMEDY}")
+        rule = RULES.get(name) or self._documented(name)
         # a generator for each name, so that a tensor does not depend on which others are asked for
         value = rule(self, Generator().manual_seed(zlib.crc32(name.encode())))
         if isinstance(value, Tensor) and value.is_floating_point():
             return value.to(next((p.dtype for p in self.model.parameters() if p.is_floating_point()), value.dtype))
         return value
+
+    def _documented(self, name: str) -> Callable[[Example, Generator], Any]:
+        """The rule for an input that has none here: the shape that the docstring of forward says."""
+        what = documented(self.model, name)
+        if what is None:
+            raise InputError(f"no rule makes an example of {name}; there are rules for {', '.join(RULES)}: {_REMEDY}")
+
+        def setting(dimension: str) -> Any:
+            try:
+                return self.known(dimension)
+            except InputError:
+                kind = type(self.model).__name__
+                raise InputError(
+                    f"{name} of {kind}.forward is of shape {what.shape}, and its config says no {dimension}: {_REMEDY}"
+                ) from None
+
+        length = self._samples if self.takes_waves else self.sequence
+        return lambda example, generator: tensor_of(what, name, self.batch, length, setting, generator)
+
+    @property
+    def takes(self) -> Mapping[str, Any]:
+        """The parameters of forward by name."""
+        return inspect.signature(self.model.forward).parameters
+
+    @property
+    def image_token(self) -> int | None:
+        """The token that stands for a part of an image."""
+        token = self.known_or(None, "image_token_id", "image_token_index")
+        if not isinstance(token, int) or "input_ids" not in self.takes or "pixel_values" not in self.takes:
+            return None
+        return token
 
     def after(self, inputs: Mapping[str, Any]) -> Example:
         """The example of the next token, with the cache that the model returns for `inputs`.
@@ -65,6 +114,7 @@ class Example:
     def known(self, *names: str) -> Any:
         """The first of these settings that the config, or that of one of its parts, has."""
         configs = [self.config, *(getattr(self.config, part, None) for part in _PARTS)]
+        configs += parts_of(self.config).values()
         for name in names:
             for config in configs:
                 value = getattr(config, name, None)
@@ -108,6 +158,8 @@ class Example:
         ids = self._ordinary_ids(self.tokens, generator)
         if ids.shape[-1] == 1:
             return ids
+        if self.images and self.image_token is not None:
+            ids[..., 1 : 1 + self.images] = self.image_token
         mask = self.padding()[:, None] if ids.dim() == 3 else self.padding()
         end, pad = self._id("eos_token_id"), self._id("pad_token_id")
         if end is not None:
@@ -127,7 +179,7 @@ class Example:
         size = self.known("vocab_size")
         ordinary = torch.ones(size, dtype=torch.bool)
         ordinary[: min(1000, size // 2)] = False  # mostly special tokens
-        for name in ("pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id"):
+        for name in _SPECIAL:
             special = self._id(name)
             if special is not None:
                 ordinary[special] = False
@@ -158,6 +210,16 @@ class Example:
         width = self.known("embedding_size", "hidden_size", "d_model", "n_embd")
         return torch.randn(*self.tokens, width, generator=generator)
 
+    def encoded(self, generator: Generator) -> Tensor:
+        """What an encoder gives to a decoder or a Q-former: vectors of the encoder's own width."""
+        width = self.known("encoder_hidden_size", "cross_attention_hidden_size", "hidden_size", "d_model")
+        return torch.randn(self.batch, self.sequence, width, generator=generator)
+
+    def vision_states(self, generator: Generator) -> Tensor:
+        if not has_grid(self):
+            raise InputError(f"no rule makes an example of hidden_states: {_REMEDY}")
+        return patches(self, generator)
+
     def boxes(self, generator: Generator) -> Tensor:
         corners = torch.randint(0, 500, (*self.tokens, 2), generator=generator)
         return torch.cat([corners, corners + 100], -1)
@@ -173,23 +235,26 @@ class Example:
 
     # ------------------------------------------------------------ images
     def pixels(self, generator: Generator) -> Tensor:
-        height, width = self._image_size
+        if has_grid(self):
+            return patches(self, generator)
+        shape = image_shape(self, *self.image_size)
         frames = self.known_or(None, "num_frames")
-        shape = (self.batch, *([frames] if frames else []), self.known_or(3, "num_channels"), height, width)
+        if frames and len(shape) == 4:
+            shape = (shape[0], frames, *shape[1:])
         return torch.randn(shape, generator=generator)
 
     @property
-    def _image_size(self) -> tuple[int, int]:
+    def image_size(self) -> tuple[int, int]:
         size = self.known_or(224, "image_size")
         height, width = (size, size) if isinstance(size, int) else tuple(size)
         return height, width
 
     def pixel_mask(self, generator: Generator) -> Tensor:
-        return torch.ones(self.batch, *self._image_size, dtype=torch.int64)
+        return torch.ones(self.batch, *self.image_size, dtype=torch.int64)
 
     def patch_mask(self, generator: Generator) -> Tensor:
         """Which patches are masked, for pretraining."""
-        height, width = self._image_size
+        height, width = self.image_size
         patch = self.known("patch_size", "encoder_stride")
         return torch.rand(self.batch, (height // patch) * (width // patch), generator=generator) < 0.5
 
@@ -212,6 +277,10 @@ class Example:
         if hasattr(self.config, "num_mel_bins") and hasattr(self.config, "max_length"):
             shape = (self.batch, self.config.max_length, self.config.num_mel_bins)
             return torch.randn(shape, generator=generator)
+        what = documented(self.model, "input_values")
+        if what is not None and len(what.dimensions) == 3:  # an audio codec
+            channels = self.known_or(1, "audio_channels")
+            return torch.randn(self.batch, channels, 7680 * max(1, self.sequence // 8), generator=generator)
         return torch.randn(self.batch, self._samples, generator=generator)
 
     def spectrogram(self, generator: Generator) -> Tensor:
@@ -220,8 +289,37 @@ class Example:
             frames = 2 * self.config.max_source_positions  # whisper takes 30 seconds, no more and no less
             if not hasattr(self.config, "input_feat_per_channel"):
                 return torch.randn(self.batch, bins, frames, generator=generator)
-        width = self.known("input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins")
+        width = self.known(
+            "input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins", "input_feat_size", "n_mels",
+            "feature_size", "input_dim",
+        )  # fmt: skip
         return torch.randn(self.batch, 8 * self.sequence, width, generator=generator)
+
+    def features_mask(self, generator: Generator) -> Tensor:
+        features = self.value("input_features")
+        return torch.ones(features.shape[:2], dtype=torch.int64)
+
+    # ------------------------------------------------------------ series of numbers
+    def past(self, generator: Generator) -> Tensor:
+        length = self.known_or(self.sequence, "context_length") + max(self.known_or([0], "lags_sequence"))
+        channels = self.known_or(1, "num_input_channels", "input_size")
+        several = channels > 1 or hasattr(self.config, "num_input_channels")
+        return torch.randn(self.batch, length, *([channels] if several else []), generator=generator)
+
+    def past_mask(self, generator: Generator) -> Tensor:
+        return torch.ones(self.past(generator).shape, dtype=torch.bool)
+
+    def past_features(self, generator: Generator) -> Tensor:
+        shape = (*self.past(generator).shape[:2], self.known("num_time_features"))
+        return torch.randn(shape, generator=generator)
+
+    def future(self, generator: Generator) -> Tensor:
+        past = self.past(generator)
+        return torch.randn(self.batch, self.known("prediction_length"), *past.shape[2:], generator=generator)
+
+    def future_features(self, generator: Generator) -> Tensor:
+        shape = (self.batch, self.known("prediction_length"), self.known("num_time_features"))
+        return torch.randn(shape, generator=generator)
 
     # ------------------------------------------------------------ what is to be learned
     def labels(self, generator: Generator) -> Tensor:
@@ -262,6 +360,20 @@ RULES: dict[str, Callable[[Example, Generator], Any]] = {
     "visual_pos": Example.region_boxes,
     "input_values": Example.waveform,
     "input_features": Example.spectrogram,
+    "hidden_states": Example.vision_states,
+    "encoder_hidden_states": Example.encoded,
+    "image_grid_thw": grid,
+    "grid_thw": grid,
+    "image_sizes": image_sizes,
+    "pixel_attention_mask": pixel_attention_mask,
+    "aspect_ratio_ids": aspect_ratio_ids,
+    "aspect_ratio_mask": aspect_ratio_mask,
+    "input_features_mask": Example.features_mask,
+    "past_values": Example.past,
+    "past_observed_mask": Example.past_mask,
+    "past_time_features": Example.past_features,
+    "future_values": Example.future,
+    "future_time_features": Example.future_features,
     "labels": Example.labels,
     "start_positions": Example.span_ends,
     "end_positions": Example.span_ends,

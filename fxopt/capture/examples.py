@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import fx, nn
 from torch.fx import GraphModule
 
 from fxopt.capture.checks import InputError
-from fxopt.capture.example_rules import CACHES, RULES, Example
+from fxopt.capture.documented import documented
+from fxopt.capture.example_images import COMPANIONS, has_image_sizes, image_tokens
+from fxopt.capture.example_rules import CACHES, SERIES, Example
 from fxopt.capture.ladder import capture
 from fxopt.capture.shadowed import refuse_shadowed_methods
 
@@ -80,12 +83,29 @@ def example_inputs(
         raise InputError(f"{type(model).__name__}.forward takes no {', '.join(unknown)}; it takes {', '.join(takes)}")
     refuse_shadowed_methods(model)
     example = Example(model, batch, sequence)
+    if {"input_ids", "pixel_values"} <= set(names) and not {"input_ids", "pixel_values"} & given.keys():
+        example = with_image_tokens(example)
     if any(name in CACHES for name in names) and not any(name in CACHES for name in given):
         example = example.after(example_inputs(model, [name for name in names if name not in CACHES], batch=batch,
                                                sequence=sequence, inputs=given))  # fmt: skip
     # in the order of the signature, so that the graph takes them by position as the model does
     ordered = [name for name in itertools.chain(takes, given) if name in names]
     return {name: given[name] if name in given else example.value(name) for name in dict.fromkeys(ordered)}
+
+
+def with_image_tokens(example: Example) -> Example:
+    """The example with a token for each feature that the model makes of an image, in rows that are long enough."""
+    count = image_tokens(example)
+    if not count:
+        return example
+    # a row has padding in up to three eighths of it, and text before and after the image
+    return replace(example, images=count, sequence=max(example.sequence, -(-(count + 3) * 8 // 5) + 8))
+
+
+def is_needed(model: nn.Module, name: str) -> bool:
+    """Whether the documentation of forward gives this input a shape, and does not call it optional."""
+    what = documented(model, name)
+    return what is not None and not what.optional
 
 
 def _own_name(name: str, takes: Mapping[str, Any]) -> str:
@@ -100,7 +120,8 @@ def default_names(model: nn.Module) -> list[str]:
     takes = inspect.signature(model.forward).parameters
     config: Any = model.config
     main = getattr(model, "main_input_name", None) or next(iter(takes))
-    names = [main] if isinstance(main, str) else [name for name in main if name in takes]  # a list in OneFormer
+    names = [name for name in ([main] if isinstance(main, str) else main) if name in takes]  # a list in OneFormer
+    names = names or [next(iter(takes))]  # the class says none of its own
     both = hasattr(config, "text_config") and hasattr(config, "vision_config")
     both = both or (hasattr(config, "vocab_size") and hasattr(config, "patch_size"))
     if both and "input_ids" in takes and "pixel_values" in takes:
@@ -109,6 +130,16 @@ def default_names(model: nn.Module) -> list[str]:
         names.append("attention_mask")
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         names.append("decoder_input_ids")
-    needed = [name for name, each in takes.items() if each.default is each.empty and name in RULES]
+    fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [name for name, each in takes.items() if each.default is each.empty and each.kind not in fixed]
     needed += [name for name in ("visual_feats", "visual_pos") if name in takes]
+    if "pixel_values" in names:
+        needed += [name for name in COMPANIONS if name in takes and (name != "image_sizes" or has_image_sizes(model))]
+    if names[0] == "query_embeds" and "encoder_hidden_states" in takes:  # a Q-former reads an image through them
+        needed.append("encoder_hidden_states")
+    if names[0] not in ("input_ids", "pixel_values", "input_values", "input_features"):
+        needed += [name for name in takes if name != "labels" and is_needed(model, name)]
+    needed += [name for name in ("bbox",) if name in takes and is_needed(model, name)]
+    if "past_values" in names:
+        needed += [name for name in SERIES if name in takes and hasattr(config, "num_time_features")]
     return [*names, *(name for name in needed if name not in names)]

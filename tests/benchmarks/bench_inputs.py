@@ -162,8 +162,9 @@ def shrunk(config: Any) -> Any:
         before = dict(vars(part))
         _set(part, _SMALL)
         _set_heads(part, before)
-        _set_special_tokens(part)
         _set_image_size(part)
+    for part in parts_of(config):
+        _set_special_tokens(part)
     return config
 
 

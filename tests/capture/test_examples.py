@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -71,10 +73,8 @@ def test_inputs_without_a_rule_or_a_place_are_refused() -> None:
     model = TRANSFORMERS["bert"]()
     with pytest.raises(InputError, match=r"BertModel\.forward takes no pixel_values; it takes input_ids,"):
         example_inputs(model, ["pixel_values"])
-    with pytest.raises(
-        InputError, match=r"no rule makes an example of encoder_hidden_states; .*: give it yourself, as trace"
-    ):
-        example_inputs(model, ["encoder_hidden_states"])
+    with pytest.raises(InputError, match=r"no rule makes an example of use_cache; .*: give it yourself, as trace"):
+        example_inputs(model, ["use_cache"])
     with pytest.raises(InputError, match="the config of ResNetForImageClassification says none of vocab_size"):
         Example(TRANSFORMERS["resnet"](), 2, 16).value("input_ids")
     with pytest.raises(InputError, match="BertModel returns no cache"):
@@ -167,3 +167,64 @@ def test_values_of_ones_own_join_or_replace_the_made_ones() -> None:
             gm(ids, use_cache=True)
         with pytest.raises(InputError, match=r"captured with position_ids == None, here it is tensor"):
             gm(ids, position_ids=torch.arange(4)[None])
+
+
+_TEXT = {
+    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2,
+    "intermediate_size": 48, "vocab_size": 60, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+_VISION = {
+    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48, "image_size": 16,
+    "patch_size": 8,
+}  # fmt: skip
+
+
+def test_text_has_a_token_for_each_feature_of_its_image() -> None:
+    import transformers
+
+    config = transformers.LlavaConfig(
+        text_config=transformers.LlamaConfig(**_TEXT),
+        vision_config=transformers.CLIPVisionConfig(**_VISION),
+        image_token_index=59,
+        image_token_id=59,
+    )
+    model = transformers.LlavaModel(config).eval()
+    made = example_inputs(model, batch=3)
+    assert (made["input_ids"] == 59).sum(1).tolist() == [4, 4, 4]
+    with torch.no_grad():
+        model(**made)
+
+
+_EPISODE = {"states": (2, 16, 5), "actions": (2, 16, 3), "rewards": (2, 16, 1), "returns_to_go": (2, 16, 1)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "shapes"),
+    [
+        (
+            "DecisionTransformerModel",
+            {"state_dim": 5, "act_dim": 3, "hidden_size": 32, "n_layer": 1, "n_head": 2},
+            {**_EPISODE, "timesteps": (2, 16)},
+        ),
+        (
+            "PatchTSTModel",
+            {"num_input_channels": 3, "context_length": 32, "d_model": 32, "num_hidden_layers": 1, "ffn_dim": 48},
+            {"past_values": (2, 32, 3)},
+        ),
+        (
+            "BrosModel",
+            {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "vocab_size": 60},
+            {"input_ids": (2, 16), "bbox": (2, 16, 4), "attention_mask": (2, 16)},
+        ),
+    ],
+)
+def test_other_kinds_of_models_get_what_their_documentation_and_config_say(
+    kind: str, settings: dict[str, Any], shapes: dict[str, tuple[int, ...]]
+) -> None:
+    import transformers
+
+    model = getattr(transformers, kind)(getattr(transformers, kind).config_class(**settings)).eval()
+    made = example_inputs(model)
+    assert {name: tuple(tensor.shape) for name, tensor in made.items()} == shapes
+    with torch.no_grad():
+        model(**made)
