@@ -7,6 +7,7 @@ no parameters, is never called, and is there only while something is in force.
 from __future__ import annotations
 
 import copy
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +17,9 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.edit import Patch, can_be_pickled, run, undo
-from fxopt.core.errors import RewriteError
+from fxopt.core.copying import shared_copy
+from fxopt.core.edit import Patch, SetModule, SetTensor, can_be_pickled, run, undo
+from fxopt.core.errors import FxoptWarning, RewriteError
 from fxopt.core.exactness import Exactness
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.garbage import without_collection
@@ -70,6 +72,7 @@ class Ledger(nn.Module):
         self._states: list[PatchState] = []
         self._altered: dict[int, tuple[str, str]] = {}
         self._moved = False
+        self._is_trial = False
         self._output: str | None = None
         self._unpickled: list[SavedNode] | None = None
 
@@ -236,7 +239,39 @@ class Ledger(nn.Module):
             )
 
     def _altered_at(self, i: int) -> tuple[str, str] | None:
+        if i not in self._altered and self._states[i].changed is not None:
+            self._compare(i)
         return self._altered.get(i) or self._states[i].changed
+
+    def _compare(self, first: int) -> None:
+        """Take tensors that were written to, from entry `first` on, for unaltered where they hold the very same bytes.
+
+        So they do after the graph module has loaded its own ``state_dict``. What the bytes were is not kept: they are
+        computed again, by undoing and redoing the entries on a copy. Where what is kept shares memory with what was
+        written to, that would prove nothing.
+        """
+        gm = self._gm()
+        if gm is None or gm._modules.get(LEDGER) is not self or self._is_trial:
+            return
+        trial = shared_copy(gm)
+        anew, index = Ledger.of(trial), GraphIndex(trial)
+        anew._is_trial = True
+        later = anew.entries[first:]
+        try:
+            with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+                warnings.simplefilter("ignore", FxoptWarning)
+                undo(index, [entry.patch for entry in later])
+                anew._drop(first)
+                anew.redo(index, later)
+        except RewriteError:
+            return
+        if [entry.id for entry in anew.entries] != [entry.id for entry in self.entries]:
+            return
+        kept = {tensor.untyped_storage().data_ptr() for entry in self.entries for tensor in _kept_in(entry.patch)}
+        for i, entry in enumerate(self.entries[first:], first):
+            state = self._states[i]
+            if not state.shares_memory(kept) and state.is_same_as(anew._states[i]):
+                self._states[i] = PatchState.of(entry.patch)
 
     # ---- what is done to the whole graph module
 
@@ -342,6 +377,16 @@ def act(
 def _prepare(gm: GraphModule) -> Callable[[], None] | None:
     ledger, pending = Ledger._registered(gm)
     return (lambda: ledger._catch_up(gm)) if pending else None
+
+
+def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
+    """The strided parameters and buffers that a patch keeps for the way back."""
+    for edit in patch.edits:
+        if isinstance(edit, SetModule) and edit.old is not None:
+            tensors = [*edit.old.parameters(), *edit.old.buffers()]
+        else:
+            tensors = [edit.old] if isinstance(edit, SetTensor) and edit.old is not None else []
+        yield from (tensor for tensor in tensors if tensor.layout == torch.strided and not tensor.is_meta)
 
 
 def _rename_output(gm: GraphModule, name: str) -> None:

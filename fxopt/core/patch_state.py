@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 
 from fxopt.core.edit import Patch, SetModule, SetTensor
 from fxopt.core.hooks import gradient_hook_of
+from fxopt.core.tensor_state import same_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +31,13 @@ class _Known:
         return cls(path, holder, tensor, _version(tensor), tensor.dtype, tensor.device, tensor.requires_grad)
 
     @property
+    def current(self) -> torch.Tensor | None:
+        """The tensor that is there now; another one after ``load_state_dict(..., assign=True)``."""
+        return self.tensor if self.holder is None else self.holder._parameters.get(self.path.rpartition(".")[2])
+
+    @property
     def what_was_done(self) -> str:
-        name = self.path.rpartition(".")[2]
-        replaced = self.holder is not None and self.holder._parameters.get(name) is not self.tensor
-        if replaced or self.version != _version(self.tensor):
+        if self.current is not self.tensor or self.version != _version(self.tensor):
             return "was given other values (trained or loaded)"
         if (self.tensor.dtype, self.tensor.device) != (self.dtype, self.device):
             now = f"{self.tensor.dtype} on {self.tensor.device}"
@@ -64,6 +68,19 @@ class PatchState:
                 return known.path, what
         return None
 
+    def shares_memory(self, places: Collection[int]) -> bool:
+        """Check that one of the tensors lies in memory that begins at one of `places`."""
+        tensors = (known.current for known in self.tensors)
+        return any(
+            tensor.untyped_storage().data_ptr() in places
+            for tensor in tensors
+            if tensor is not None and tensor.layout == torch.strided and not tensor.is_meta
+        )
+
+    def is_same_as(self, anew: PatchState) -> bool:
+        """Check that all tensors hold, to the bit, the numbers of those of `anew`, which were computed again."""
+        return len(self.tensors) == len(anew.tensors) and all(map(_is_same, self.tensors, anew.tensors))
+
     def followed(self, patch: Patch) -> PatchState:
         """The state to compare with once the whole graph module was moved: what was written to meanwhile shows.
 
@@ -71,6 +88,18 @@ class PatchState:
         """
         before = {known.path: known for known in self.tensors}
         return PatchState(tuple(_followed(before.get(now.path), now) for now in PatchState.of(patch).tensors))
+
+
+def _is_same(known: _Known, anew: _Known) -> bool:
+    a, b = known.current, anew.current
+    if a is None or b is None or a.is_meta or known.path != anew.path:
+        return False
+    return _kind(a) == _kind(b) and same_bytes(a.detach(), b.detach())
+
+
+def _kind(tensor: torch.Tensor) -> tuple[object, ...]:
+    stride = tensor.stride() if tensor.layout == torch.strided else None
+    return tensor.dtype, tensor.device, tensor.shape, tensor.layout, stride, tensor.requires_grad
 
 
 def _followed(before: _Known | None, now: _Known) -> _Known:

@@ -43,7 +43,7 @@ class TensorState:
     def was_written(self) -> bool:
         """Whether numbers were written over in the memory that the tensor had."""
         if self.copied is not None:
-            return not _is_equal(self.copied, self.numbers)
+            return not same_bytes(self.copied, self.numbers)
         # the version is that of the tensor and of all its views, and setting .data leaves it alone
         return _version(self.tensor) != self.version or not _is_same_sample(_sample(self.numbers), self.sample)
 
@@ -106,8 +106,8 @@ def _is_same_sample(a: list[Any], b: list[Any]) -> bool:
     return a == b or repr(a) == repr(b)  # as text, NaN equals NaN
 
 
-def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors have the same bits, so that NaN equals NaN."""
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Check that two tensors of one kind have the same bits, so that NaN equals NaN."""
     if not _is_plain(a) or a.is_quantized:
         return bool(torch.equal(a, b))
     return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
