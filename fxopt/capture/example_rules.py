@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from fxopt.capture.checks import InputError
 from fxopt.capture.documented import documented, parts_of, tensor_of
+from fxopt.capture.example_any import inputs_of_any_kind, main_input
 from fxopt.capture.example_images import (
     aspect_ratio_ids,
     aspect_ratio_mask,
@@ -50,6 +51,8 @@ class Example:
     """How many tokens of each row stand for an image."""
     made: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What is there already: the cache."""
+    part: str = ""
+    """The part of the model that reads the input, whose own config is asked first: ``decoder``."""
 
     @property
     def config(self) -> Any:
@@ -113,7 +116,8 @@ class Example:
 
     def known(self, *names: str) -> Any:
         """The first of these settings that the config, or that of one of its parts, has."""
-        configs = [self.config, *(getattr(self.config, part, None) for part in _PARTS)]
+        configs = [getattr(self.config, self.part, None)] if self.part else []
+        configs += [self.config, *(getattr(self.config, part, None) for part in _PARTS)]
         configs += parts_of(self.config).values()
         for name in names:
             for config in configs:
@@ -173,7 +177,8 @@ class Example:
         return whole.token_ids(generator)
 
     def decoder_ids(self, generator: Generator) -> Tensor:
-        return self._ordinary_ids(self.tokens, generator)
+        """Of the decoder's vocabulary, which is another than the encoder's where each has a config of its own."""
+        return replace(self, part="decoder")._ordinary_ids(self.tokens, generator)
 
     def _ordinary_ids(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
         size = self.known("vocab_size")
@@ -210,6 +215,9 @@ class Example:
         width = self.known("embedding_size", "hidden_size", "d_model", "n_embd")
         return torch.randn(*self.tokens, width, generator=generator)
 
+    def decoder_embeddings(self, generator: Generator) -> Tensor:
+        return replace(self, part="decoder").embeddings(generator)
+
     def encoded(self, generator: Generator) -> Tensor:
         """What an encoder gives to a decoder or a Q-former: vectors of the encoder's own width."""
         width = self.known("encoder_hidden_size", "cross_attention_hidden_size", "hidden_size", "d_model")
@@ -221,8 +229,9 @@ class Example:
         return patches(self, generator)
 
     def boxes(self, generator: Generator) -> Tensor:
-        corners = torch.randint(0, 500, (*self.tokens, 2), generator=generator)
-        return torch.cat([corners, corners + 100], -1)
+        most = self.known_or(1024, "max_2d_position_embeddings")
+        corners = torch.randint(0, min(500, most // 2), (*self.tokens, 2), generator=generator)
+        return torch.cat([corners, corners + min(100, most // 4)], -1)
 
     def encoder_outputs(self, generator: Generator) -> Any:
         """What the encoder of this model gives for its inputs."""
@@ -239,13 +248,15 @@ class Example:
             return patches(self, generator)
         shape = image_shape(self, *self.image_size)
         frames = self.known_or(None, "num_frames")
-        if frames and len(shape) == 4:
+        if frames and len(shape) == 4 and "ImageClassification" not in type(self.model).__name__:  # as of a Perceiver
             shape = (shape[0], frames, *shape[1:])
         return torch.randn(shape, generator=generator)
 
     @property
     def image_size(self) -> tuple[int, int]:
-        size = self.known_or(224, "image_size")
+        if "ConvProcessing" in type(self.model).__name__:  # of Perceiver, whose code fixes it
+            return 224, 224
+        size = self.known_or(224, "image_size", "input_size")
         height, width = (size, size) if isinstance(size, int) else tuple(size)
         return height, width
 
@@ -267,7 +278,7 @@ class Example:
     # ------------------------------------------------------------ sound
     @property
     def takes_waves(self) -> bool:
-        return getattr(self.model, "main_input_name", "") == "input_values"
+        return bool(main_input(self.model) == "input_values")
 
     @property
     def _samples(self) -> int:
@@ -332,7 +343,7 @@ class Example:
             return torch.randint(self.known("num_labels"), self.tokens, generator=generator)
         if "MultipleChoice" in head:
             return torch.zeros(self.batch, dtype=torch.int64)
-        return self._ordinary_ids(self.tokens, generator)
+        return self.decoder_ids(generator)
 
     def span_ends(self, generator: Generator) -> Tensor:
         return torch.randint(self.sequence, (self.batch,), generator=generator)
@@ -342,6 +353,7 @@ class Example:
 
 
 RULES: dict[str, Callable[[Example, Generator], Any]] = {
+    "inputs": inputs_of_any_kind,
     "input_ids": Example.encoder_ids,
     "decoder_input_ids": Example.decoder_ids,
     "attention_mask": Example.mask,
@@ -350,7 +362,7 @@ RULES: dict[str, Callable[[Example, Generator], Any]] = {
     "token_type_ids": Example.token_types,
     "position_ids": Example.positions,
     "inputs_embeds": Example.embeddings,
-    "decoder_inputs_embeds": Example.embeddings,
+    "decoder_inputs_embeds": Example.decoder_embeddings,
     "encoder_outputs": Example.encoder_outputs,
     "bbox": Example.boxes,
     "pixel_values": Example.pixels,

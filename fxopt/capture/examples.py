@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 
 from fxopt.capture.checks import InputError
 from fxopt.capture.documented import documented
+from fxopt.capture.example_any import main_input
 from fxopt.capture.example_images import COMPANIONS, has_image_sizes, image_tokens
 from fxopt.capture.example_rules import CACHES, SERIES, Example
 from fxopt.capture.ladder import capture
@@ -119,7 +120,7 @@ def default_names(model: nn.Module) -> list[str]:
     """The inputs that the model needs: its main one, its mask, all modalities, the decoder's."""
     takes = inspect.signature(model.forward).parameters
     config: Any = model.config
-    main = getattr(model, "main_input_name", None) or next(iter(takes))
+    main = main_input(model) or next(iter(takes))
     names = [name for name in ([main] if isinstance(main, str) else main) if name in takes]  # a list in OneFormer
     names = names or [next(iter(takes))]  # the class says none of its own
     both = hasattr(config, "text_config") and hasattr(config, "vision_config")
@@ -139,7 +140,8 @@ def default_names(model: nn.Module) -> list[str]:
         needed.append("encoder_hidden_states")
     if names[0] not in ("input_ids", "pixel_values", "input_values", "input_features"):
         needed += [name for name in takes if name != "labels" and is_needed(model, name)]
-    needed += [name for name in ("bbox",) if name in takes and is_needed(model, name)]
+    on_paper = {"input_ids", "pixel_values"} <= set(names)  # a picture of a page, and where its words are on it
+    needed += [name for name in ("bbox",) if name in takes and (on_paper or is_needed(model, name))]
     if "past_values" in names:
         needed += [name for name in SERIES if name in takes and hasattr(config, "num_time_features")]
     return [*names, *(name for name in needed if name not in names)]

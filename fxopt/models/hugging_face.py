@@ -13,9 +13,10 @@ from fxopt.core.errors import ModelError
 from fxopt.models.source import Inputs
 
 _POSITIONS_AFTER_PADDING = {
-    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
+    "camembert", "data2vec-text", "ibert", "layoutlmv3", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
     "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
+_PARTS = ("text_config", "encoder", "decoder")
 
 
 def transformers_module() -> ModuleType:
@@ -32,7 +33,22 @@ def transformers_module() -> ModuleType:
 
 
 def longest_sequence(config: dict[str, Any]) -> int | None:
-    """How many positions a text model with this config.json has; None where it does not say."""
+    """How many positions a text model with this config.json has; None where it does not say.
+
+    Of a pair of encoder and decoder with a config each, as many as both have; of a model with a text part, as that.
+    """
+    parts = parts_in(config)
+    inherited = {name: value for name, value in config.items() if name not in _PARTS}
+    said = [most for most in (_positions({**inherited, **part}) for part in parts or [config]) if most is not None]
+    return min(said, default=None)
+
+
+def parts_in(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The configs in a config.json that are of parts which may read text."""
+    return [part for part in map(config.get, _PARTS) if isinstance(part, dict)]
+
+
+def _positions(config: dict[str, Any]) -> int | None:
     for name in ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"):
         most = config.get(name)
         if isinstance(most, int) and most > 0:

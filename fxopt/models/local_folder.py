@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fxopt.capture.documented import parts_of
 from fxopt.core.errors import CancelledError, FxoptWarning, ModelError
 from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
-from fxopt.models.hugging_face import example_call, longest_sequence, transformers_module
+from fxopt.models.hugging_face import example_call, longest_sequence, parts_in, transformers_module
 from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
@@ -33,6 +34,9 @@ _MOST_NAME = 255
 """Bytes of the name of a file, on every file system in use."""
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _NAMES_CODE_OR_FILES = {"auto_map", "custom_pipelines", "transformers_weights", "fusion_config"}
+
+_HEADS_THAT_LOOK = ("ForImageClassification", "ForOpticalFlow")
+"""Of models that have no sequence, whatever else their config counts."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,10 @@ class LocalFolder:
     @property
     def sizes(self) -> Sizes:
         config = self._config()
-        text = config.get("text_config")
-        longest = longest_sequence({**config, **text} if isinstance(text, dict) else config)
+        looks = any(head in str(config.get("architectures")) for head in _HEADS_THAT_LOOK)
+        longest = None if looks else longest_sequence(config)
         if longest is None:
-            sees = "image_size" in config or "num_channels" in config
+            sees = looks or "image_size" in config or "num_channels" in config
             return Sizes(SizeRange(1, most=32), None if sees else SizeRange(32, most=512))
         return Sizes(SizeRange(1, most=32), SizeRange(min(32, longest), most=min(longest, 4096)))
 
@@ -147,7 +151,7 @@ class LocalFolder:
             raise ModelError(f"{file}: it has no model_type; fxopt needs one that transformers knows, as 'bert'")
         if is_deep(config):
             raise ModelError(f"{file}: its lists and objects are nested too deeply")
-        if config.get("quantization_config"):
+        if config.get("quantization_config") or any(part.get("quantization_config") for part in parts_in(config)):
             raise ModelError(f"{file}: its weights are quantized; give a folder with plain ones")
         return config
 
@@ -164,7 +168,8 @@ class LocalFolder:
             settings = known[model_type].from_dict(_harmless(config))
         except Exception as error:  # each architecture has checks and errors of its own
             raise ModelError(f"{self.path}/config.json does not fit {model_type}: {error}") from error
-        settings.use_cache = False  # its outputs are tensors, not objects that hold keys and values
+        for each in (settings, *(part for part in parts_of(settings).values() if hasattr(part, "use_cache"))):
+            each.use_cache = False  # its outputs are tensors, not objects that hold keys and values
         names = config.get("architectures")
         if not names:
             kind = transformers.MODEL_MAPPING.get(type(settings), None)

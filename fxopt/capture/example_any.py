@@ -1,0 +1,43 @@
+"""Examples for models whose main input is called ``inputs`` and may be of any kind: Perceivers, and pairs that hear."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Generator, Tensor, nn
+
+from fxopt.capture.checks import InputError
+
+
+def main_input(model: nn.Module) -> Any:
+    """The name of the input that the model mainly reads, "" where its class says none; a list in OneFormer.
+
+    Where that is only ``inputs``, it is the other name that forward has for it and that says of which kind it is:
+    a pair of encoder and decoder takes what its encoder does, a Perceiver what its preprocessor does.
+    """
+    main = getattr(model, "main_input_name", None) or ""
+    if main != "inputs":
+        return main
+    takes = inspect.signature(model.forward).parameters
+    encoders = getattr(getattr(model, "encoder", None), "main_input_name", None)
+    return next((name for name in (encoders, "input_ids", "pixel_values") if name in takes), main)
+
+
+def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor:
+    """Of a Perceiver, whose preprocessor decides what it reads: without one, vectors of its own width."""
+    kind = type(example.model).__name__
+    perceiver = getattr(example.model, "perceiver", example.model)
+    preprocessor = getattr(perceiver, "input_preprocessor", perceiver)
+    if preprocessor is None:
+        return torch.randn(example.batch, example.sequence, example.known("d_model"), generator=generator)
+    if "TextPreprocessor" in type(preprocessor).__name__:
+        ids: Tensor = example.token_ids(generator)
+        return ids
+    if "OpticalFlow" in kind:  # two frames, and of each pixel the 3 x 3 around it in three colors
+        return torch.randn(example.batch, 2, 27, *example.known("train_size"), generator=generator)
+    raise InputError(
+        f"no rule makes an example of inputs of {kind}, whose preprocessor is a {type(preprocessor).__name__}: "
+        "give it yourself, as trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
+    )
