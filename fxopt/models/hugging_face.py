@@ -13,7 +13,8 @@ from fxopt.core.errors import ModelError
 from fxopt.models.source import Inputs
 
 _POSITIONS_AFTER_PADDING = {
-    "camembert", "data2vec-text", "ibert", "layoutlmv3", "longformer", "mpnet", "roberta", "roberta-prelayernorm",
+    "altclip_text_model", "bridgetower_text_model", "camembert", "clap_text_model", "data2vec-text", "esm", "ibert",
+    "layoutlmv3", "lilt", "longformer", "luke", "markuplm", "mpnet", "roberta", "roberta-prelayernorm",
     "xlm-roberta", "xlm-roberta-xl", "xmod",
 }  # fmt: skip
 _PARTS = ("text_config", "encoder", "decoder")

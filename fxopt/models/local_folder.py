@@ -174,6 +174,8 @@ class LocalFolder:
         if not names:
             kind = transformers.MODEL_MAPPING.get(type(settings), None)
             kind = kind[0] if isinstance(kind, tuple) else kind
+            if kind is None:  # a pair of encoder and decoder has one class
+                kind = getattr(transformers, type(settings).__name__.removesuffix("Config") + "Model", None)
         else:
             kind = getattr(transformers, str(names[0]), None) if isinstance(names, list) else None
         is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)

@@ -110,6 +110,14 @@ OTHERS: dict[str, tuple[Callable[[Any], Any], dict[str, tuple[int, ...]]]] = {
     },
 }
 KINDS = {**PAIRS, **OTHERS}
+AFTER_PADDING: dict[str, dict[str, int]] = {
+    "Lilt": {"hidden_size": 24, "pad_token_id": 1},
+    "Luke": {"entity_vocab_size": 10, "entity_emb_size": 8},
+    "MarkupLM": {"xpath_unit_hidden_size": 4, "pad_token_id": 1},
+    "Esm": {"pad_token_id": 1},
+    "Roberta": {},
+}
+"""Text models whose positions begin after that of the padding token, and settings of their own."""
 
 
 def saved(kind: Callable[[Any], Any], folder: Path) -> Any:
@@ -170,6 +178,26 @@ def test_the_longest_sequence_is_one_that_every_side_has(name: str, longest: int
     sizes = LocalFolder(tmp_path).sizes
     assert sizes.sequence is not None
     assert sizes.sequence.most == longest
+
+
+@pytest.mark.parametrize("name", AFTER_PADDING)
+def test_positions_that_begin_after_the_padding_token_are_all_usable(name: str, tmp_path: Path) -> None:
+    saved(_one(name, f"{name}Model", {**_TEXT, **AFTER_PADDING[name]}), tmp_path)
+    source = LocalFolder(tmp_path)
+    assert source.sizes.sequence is not None
+    assert source.sizes.sequence.most == 22
+    model = source.build()
+    with torch.no_grad():
+        assert model(**source.inputs(model, 1, 22)[1]).last_hidden_state.shape[:2] == (1, 22)
+
+
+@pytest.mark.parametrize("name", ["trocr", "speech", "text"])
+def test_a_pair_without_architectures_is_the_one_class_of_its_config(name: str, tmp_path: Path) -> None:
+    made = saved(KINDS[name][0], tmp_path)
+    file = tmp_path / "config.json"
+    config = json.loads(file.read_text())
+    file.write_text(json.dumps({each: value for each, value in config.items() if each != "architectures"}))
+    assert type(LocalFolder(tmp_path).build()) is type(made)
 
 
 def test_a_head_that_looks_has_no_sequence(tmp_path: Path) -> None:
