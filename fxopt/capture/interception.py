@@ -1,15 +1,18 @@
-"""Stand between the model and torch, in one thread only: its autocast regions, and questions."""
+"""Stand between the model and torch: its autocast regions, its questions, and the lengths of its tensors."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, FunctionType
 from typing import Any
 
 import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.lines import calling_line, is_models
 from fxopt.core.graph import SourceLine
@@ -100,3 +103,45 @@ def autocast_regions(enter: Callable[[Any], None], leave: Callable[[Any], None])
         yield
     finally:
         kind.__enter__, kind.__exit__ = kept_enter, kept_exit
+
+
+@contextlib.contextmanager
+def lengths_as_sizes(model: nn.Module) -> Iterator[None]:
+    """Let ``len(x)`` in the code of `model` give ``x.shape[0]`` as it is, where that is symbolic.
+
+    Python makes an int of what ``__len__`` returns, and torch then fixes the size. So the name is looked up in the
+    globals of the model's own code, as `torch.fx.wrap` has it; code that has a ``len`` of its own keeps it.
+    """
+    changed = [names for names in _globals_of(model) if "len" not in names]
+    for names in changed:
+        names["len"] = _length
+    try:
+        yield
+    finally:
+        for names in changed:
+            if names.get("len") is _length:
+                del names["len"]
+
+
+def _length(of: Any) -> Any:
+    size: Any = of.shape[0] if isinstance(of, FakeTensor) and of.dim() else None
+    return size if isinstance(size, torch.SymInt) else len(of)
+
+
+def _globals_of(model: nn.Module) -> list[dict[str, Any]]:
+    """The globals of the methods of the model's modules, and of the functions that these name, each once."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    methods = _functions(value for kind in kinds for value in vars(kind).values())
+    of_methods = {id(each.__globals__): each.__globals__ for each in methods}
+    named = _functions(value for names in of_methods.values() for value in list(names.values()))
+    return list({**of_methods, **{id(each.__globals__): each.__globals__ for each in named}}.values())
+
+
+def _functions(values: Iterable[Any]) -> list[FunctionType]:
+    """The functions of a model's code among `values`, static methods and wrapped ones included."""
+    found = (inspect.unwrap(getattr(value, "__func__", value)) for value in values if _is_function(value))
+    return [each for each in found if isinstance(each, FunctionType) and is_models(each.__code__.co_filename)]
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, (FunctionType, staticmethod, classmethod))

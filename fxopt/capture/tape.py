@@ -25,7 +25,7 @@ from fxopt.capture.arguments import Arguments
 from fxopt.capture.budget import Clock
 from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
-from fxopt.capture.interception import Told, autocast_regions, exporting, not_exporting
+from fxopt.capture.interception import Told, autocast_regions, exporting, lengths_as_sizes, not_exporting
 from fxopt.capture.leaf_answers import LeafAnswers
 from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
@@ -111,6 +111,8 @@ class Tape:
                 modes.enter_context(exporting(self.as_exported))
                 modes.enter_context(self.sources.fake_mode)
                 modes.enter_context(enable_python_dispatcher())
+            if self.sources.sizes is not None:
+                modes.enter_context(lengths_as_sizes(self.model))
             modes.enter_context(_DispatchMode(self))
             modes.enter_context(_FunctionMode(self))
             modes.enter_context(module_calls(self.on_module))
