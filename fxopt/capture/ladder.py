@@ -66,7 +66,8 @@ def capture(
             dimensions), ``"all"``, ``"none"``, or dimensions by input: ``{"input_ids": [0, 1]}``.
         leaf: modules to keep whole besides the layers of torch: classes, modules, paths, or a predicate
             of module and path.
-        budget: seconds of CPU time for the symbolic way, after which sizes are fixed.
+        budget: seconds of CPU time for the symbolic way. After that only the batch is kept free, within half of
+            them; then all sizes are fixed.
         allow_baked: take, where nothing else works, a graph in which values of the example are
             constants: ``if x.sum() > 0`` then always goes the example's way.
         verify: replay the graph against the model, at the example and at other sizes.
@@ -170,11 +171,11 @@ class _Failures:
 
     def add(self, name: str, error: Exception, seconds: float) -> None:
         has_own_remedy = isinstance(error, RecordingError) and bool(error.remedy)
-        hopeless = is_data_dependent(error) or isinstance(error, BudgetError) or has_own_remedy
+        hopeless, spent = is_data_dependent(error) or has_own_remedy, isinstance(error, BudgetError)
         tape, self._rungs.tape = self._rungs.tape, None
         told = tape.as_exported if tape is not None else None
-        asked = told.asked if told is not None and told.answer and not hopeless else None
-        self._rungs.hopeless, self._rungs.asked = hopeless, asked
+        asked = told.asked if told is not None and told.answer and not (hopeless or spent) else None
+        self._rungs.hopeless, self._rungs.spent, self._rungs.asked = hopeless, spent, asked
         reason = reason_of(error)
         if asked is not None:
             reason += f"; {at(asked)} was told that the model is exported, where it may go another way than usual"

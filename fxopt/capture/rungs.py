@@ -45,8 +45,9 @@ class Captured:
 class Rungs:
     """The ladder for one model and example.
 
-    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it, and
-    `asked` which line of the model was told that it is exported, after a failure that this may explain.
+    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it, `spent`
+    that it used up its budget, and `asked` which line of the model was told that it is exported, after a failure that
+    this may explain.
     """
 
     model: nn.Module
@@ -57,6 +58,7 @@ class Rungs:
     tell: Callable[[str], None]
     tape: Tape | None = None
     hopeless: bool = False
+    spent: bool = False
     asked: SourceLine | None = None
 
     def ways(self, allow_baked: bool) -> Iterator[tuple[str, Callable[[], Captured]]]:
@@ -69,20 +71,24 @@ class Rungs:
                 yield "symbolic heights and widths", lambda: self._of_any_image(doubled or self.inputs, images)
             if doubled is not None:
                 yield from self._ways("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
-            yield from self._ways("symbolic sizes", self.inputs, self.dynamic)
+            if doubled is None or not self.spent:
+                yield from self._ways("symbolic sizes", self.inputs, self.dynamic)
             if self.dynamic == "auto" and not self.hopeless and frees_more_than_batch(self.inputs):
                 only_batch = {each.name: [0] for each in self.inputs.tensors if each.tensor.dim()}
-                yield from self._ways("symbolic batch", doubled or self.inputs, only_batch)
+                within = self.budget / 2 if self.spent else None
+                yield from self._ways("symbolic batch", doubled or self.inputs, only_batch, within)
         yield from self._ways("fixed sizes", self.inputs, "none")
         if allow_baked:
             yield "real values", lambda: self._taped("real values", self.inputs, "none", real=True)
 
-    def _ways(self, name: str, inputs: Inputs, dynamic: Dynamic) -> Iterator[tuple[str, Callable[[], Captured]]]:
+    def _ways(
+        self, name: str, inputs: Inputs, dynamic: Dynamic, within: float | None = None
+    ) -> Iterator[tuple[str, Callable[[], Captured]]]:
         """Record the model as one that is exported; where it asks for that and fails, as one that runs as usual."""
-        yield name, lambda: self._taped(name, inputs, dynamic)
+        yield name, lambda: self._taped(name, inputs, dynamic, within=within)
         if self.asked is not None:
             usual = f"{name}, as in an ordinary run"
-            yield usual, lambda: self._taped(usual, inputs, dynamic, as_exported=False)
+            yield usual, lambda: self._taped(usual, inputs, dynamic, as_exported=False, within=within)
 
     def _of_any_image(self, inputs: Inputs, dynamic: Dynamic) -> Captured:
         """A recording with heights and widths free, for a model that takes any or whose own line fixes them.
