@@ -9,6 +9,7 @@ from torch.fx.proxy import TraceError
 
 from fxopt.capture.budget import BudgetError
 from fxopt.capture.lines import raising_line
+from fxopt.capture.plain import is_plain
 from fxopt.capture.replay import first_line
 from fxopt.capture.report import RecordingError
 from fxopt.core.errors import FxoptError
@@ -54,6 +55,9 @@ def remedies_for(
 ) -> tuple[str, ...]:
     """What to try after `error`, which arose in the submodule at path `module`."""
     keep = [f"keep that module whole with leaf={module!r}"] if module else []
+    by_data = error is not None and is_data_dependent(error)
+    if by_data and not is_plain(model):
+        keep = _against_data(model, module)
     if isinstance(error, RecordingError) and error.remedy:
         return (error.remedy, *keep)
     if error is not None and _ADDRESS in str(error):
@@ -67,7 +71,7 @@ def remedies_for(
         return (f"{subject}: capture under torch.no_grad(), or put a clone in its place",)
     if isinstance(error, BudgetError):
         tries.append("dynamic='none', or a larger budget")
-    if error is not None and is_data_dependent(error):
+    if by_data:
         tries.append("write the condition with torch.where, or take it out of forward")
     tries += keep
     if model.training:
@@ -76,6 +80,18 @@ def remedies_for(
         tries.append('load the model with attn_implementation="eager"')
     if not allow_baked:
         tries.append("allow_baked=True, which makes the example's values and decisions constants of the graph")
-    if error is None or not is_data_dependent(error):
+    if not by_data:
         tries.append("an example of other sizes")
     return tuple(tries)
+
+
+def _against_data(model: nn.Module, module: str | None) -> list[str]:
+    """What helps a model that decides by data, and that torch.fx itself cannot trace.
+
+    The ways left to it run a leaf on tensors without data, except for the way with real values: there a leaf that
+    decides is one node, and decides anew at each call.
+    """
+    if module:
+        return [f"keep that module whole with leaf={module!r} and allow_baked=True: it then decides anew at each call"]
+    parts = [name for name, child in model.named_children() if list(child.children())]
+    return [f"capture its parts by themselves, {', '.join(parts[:4])}"] if parts else []
