@@ -33,9 +33,6 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescrip
 _TAKEN_OVER_IN_TURN = {"__call__", "__getattr__"}
 """Of `nn.Module`: the tracer of torch and `module_calls` patch these in other threads, and bring them back."""
 
-_WRAPPED_FOR_GOOD = {"manual_seed"}
-"""Of `torch`: importing ``torch._dynamo``, which a first capture may do, wraps it once and keeps it so."""
-
 
 @contextlib.contextmanager
 def one_at_a_time(waiting: Callable[[], None] = _tell_of_waiting) -> Iterator[None]:
@@ -83,7 +80,13 @@ class _State:
 
 
 def _is_of_torch_itself(now: Any, function: Any) -> bool:
-    """The first import of torch's compiler, which a recording brings about, wraps `torch.manual_seed` for good."""
+    """Return True where torch's compiler replaced `function` for good, which it does once in a process.
+
+    Its first import, which a recording brings about, wraps `torch.manual_seed`. The first function that it compiles
+    lets `nn.Module` note when a module was made (``torch._dynamo.mutation_guard``).
+    """
+    if getattr(now, "__module__", "").startswith("torch._dynamo"):
+        return True
     return function is torch.random.manual_seed and getattr(now, "__wrapped__", None) is function
 
 
@@ -114,7 +117,7 @@ def _modules_of_layers() -> list[str]:
 
 
 def _functions_of(owner: Any) -> dict[str, Any]:
-    passed_over = _TAKEN_OVER_IN_TURN if owner is nn.Module else _WRAPPED_FOR_GOOD if owner is torch else ()
+    passed_over = _TAKEN_OVER_IN_TURN if owner is nn.Module else ()
     return {
         name: value
         for name, value in list(vars(owner).items())

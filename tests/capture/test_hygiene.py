@@ -295,3 +295,19 @@ def test_the_first_recording_of_a_process_leaves_it_without_a_warning() -> None:
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_model_that_compiles_for_the_first_time_is_no_trace_left_behind() -> None:
+    """Torch's compiler then notes for good when a module is made."""
+    code = """
+        import warnings, torch, fxopt
+        from fxopt.core.one_at_a_time import one_at_a_time
+        warnings.simplefilter("error", fxopt.core.FxoptWarning)
+        before = torch.nn.Module.__init__
+        with one_at_a_time():
+            torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        assert torch.nn.Module.__init__ is not before
+        torch.nn.Linear(2, 2)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
