@@ -93,9 +93,9 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
     Args:
         turned: whether dimensions of what takes the place of `old` may lie in another order, or only with gaps.
     """
+    in_order = new is not None and _is_pointwise_of(old, new)  # it may have gaps alone that `old` has not
     same = new is not None and (
-        _is_view_of(old, new, index)
-        or (index.is_fresh(new) and (_is_row_major(new, index) or _is_pointwise_of(old, new)))
+        _is_view_of(old, new, index) or (index.is_fresh(new) and (_is_row_major(new, index) or in_order))
     )
     what = new.name if new is not None else "what takes its place"
     adds = None if same or new is None else _adds_up(old, index)  # what is new is rounded anew anyway
@@ -106,7 +106,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
             actual="unknown strides",
             needed="those of a new tensor",
         )
-    return (not same and needs_contiguous(old, index, turned=turned)) and Unmet(
+    return (not same and needs_contiguous(old, index, turned=turned and not in_order)) and Unmet(
         f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie otherwise",
         remedy="give what stands for it by .contiguous()",
         actual="unknown strides",
