@@ -163,7 +163,7 @@ class HidesASize(Perceptron):
     """Decides by a size where the recording does not see it."""
 
     def forward(self, x):
-        if not torch.compiler.is_exporting() and x.dim() == 2 and x.shape[0] > 3:
+        if type(x) is torch.Tensor and x.dim() == 2 and x.shape[0] > 3:
             return self.first(x) * 2
         return self.first(x)
 
