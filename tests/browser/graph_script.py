@@ -59,8 +59,8 @@ state.setdefault("heard", [])
 state.runs = state.get("runs", 0) + 1
 
 
-def select(node: str | None) -> None:
-    state.selected = node
+def select(node: str) -> None:
+    state.selected = node or None
     state.heard.append(f"select {node}")
 
 
