@@ -65,6 +65,7 @@ def test_a_failure_that_has_another_cause_is_not_tried_a_second_time() -> None:
     assert not any("ordinary run" in rung.rung for rung in caught.value.rungs)
 
 
+@pytest.mark.slow
 def test_longt5_is_captured_without_a_mask() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.LongT5Config(

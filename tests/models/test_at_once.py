@@ -79,7 +79,8 @@ def everything_patched() -> tuple[Any, ...]:
     )
 
 
-def test_builds_and_captures_at_once_are_as_if_alone(folders: dict[str, Path]) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_builds_and_captures_at_once_are_as_if_alone(folders: dict[str, Path], times: int) -> None:
     before = everything_patched()
     alone = {name: facts_of(LocalFolder(folder).build()) for name, folder in folders.items()}
     assert alone["tied bfloat16"] == (alone["untied bfloat16"][0] - 200 * 32, {torch.bfloat16})
@@ -94,7 +95,7 @@ def test_builds_and_captures_at_once_are_as_if_alone(folders: dict[str, Path]) -
     def capture_digits() -> int:
         return len(capture(model, args, kwargs).graph.nodes)
 
-    for _ in range(3):
+    for _ in range(times):
         results = run_at_once([*map(build, folders.values()), capture_digits, lambda: facts_of(digits.build())])
         assert results == [*alone.values(), nodes, facts_of(model)]
         assert everything_patched() == before

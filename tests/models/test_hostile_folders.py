@@ -66,6 +66,7 @@ def test_sizes_beyond_the_weights_are_said_by_name_before_anything_is_allocated(
     assert peak_bytes() - before < 200 * 2**20
 
 
+@pytest.mark.slow  # the child imports transformers once more
 def test_sizes_that_are_not_ordinary_are_measured_in_a_child(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(local_folder, "fit_in_child", lambda folder: asked.append(folder) or fit_in_child(folder))
