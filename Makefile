@@ -10,7 +10,7 @@ OPTIMUM := .cache/optimum
 
 # for others too: make app SERVE="--serve 0.0.0.0 --folders /models"
 app: .venv/app
-	$(BIN)/python serve.py $(SERVE)
+	$(BIN)/fxopt app $(SERVE)
 
 test: .venv/dev $(MINILM)
 	$(BIN)/python -m pytest -n 2

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,22 +22,31 @@ START_SECONDS = 60
 @contextmanager
 def served(script: Path | str, *arguments: str, log: Path, options: Sequence[str] = OPTIONS) -> Iterator[str]:
     """The address of a server that runs `script`, once it answers. What it prints goes into the file `log`."""
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
     if arguments:
         command += ["--", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with answering(command, port, log, ROOT, environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def answering(
+    command: Sequence[str], port: int, log: Path, folder: Path, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of a server that `command` starts in a folder, once it answers at the port."""
     with log.open("wb") as output:
-        server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
         _wait_for(server, port, log)
-        yield f"http://127.0.0.1:{port}"
+        yield server
     finally:
         server.terminate()
         server.wait(20)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

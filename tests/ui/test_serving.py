@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import serve
 from fxopt.core.errors import ModelError
 from fxopt.models import LocalFolder
-from fxopt.ui.folders import VARIABLE, Folders, folders_of
-from tests.browser.serving import ROOT, _free_port, _wait_for
+from fxopt.ui import command
+from fxopt.ui.folders import Folders, folders_of
+from tests.browser.serving import ROOT, answering, free_port
 
 # ---- folders
 
@@ -88,32 +87,40 @@ def test_named_folders_hold_on_this_machine_too(tmp_path: Path) -> None:
 # ---- the server
 
 
-def test_serve_tells_the_page_which_folders_are_named(tmp_path: Path) -> None:
-    options, variables = serve.options_of(["--serve", "::", "--folders", str(tmp_path)])
+def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options, folders = command.streamlit_options(["app", "--serve", "::", "--folders", str(tmp_path)])
     assert "--server.address=::" in options
-    assert variables == {VARIABLE: str(tmp_path)}
-    assert serve.options_of([]) == (["--server.address=127.0.0.1", "--server.port=8501"], {})
+    assert folders == (str(tmp_path),)
+    assert command.streamlit_options(["app"]) == (["--server.address=127.0.0.1", "--server.port=8501"], ())
     with pytest.raises(SystemExit):
-        serve.options_of(["--folders", str(tmp_path / "nowhere")])
+        command.streamlit_options(["app", "--folders", str(tmp_path / "nowhere")])
+    assert f"{tmp_path / 'nowhere'} is no folder" in capsys.readouterr().err
+
+
+def test_without_streamlit_the_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamlit", None)
+    monkeypatch.setattr(sys, "argv", ["fxopt", "app"])
+    with pytest.raises(SystemExit, match=r"pip install 'fxopt\[app\]'"):
+        command.main()
+
+
+def test_the_checkout_has_the_settings_of_the_package() -> None:
+    checkout, package = (folder / ".streamlit" / "config.toml" for folder in (ROOT, command.APP.parent))
+    assert checkout.read_text() == package.read_text()
 
 
 @contextmanager
 def started(tmp_path: Path, *arguments: str, asked: list[bytes]) -> Iterator[tuple[int, int]]:
-    """The port and the process of ``serve.py``, all of whose requests to other machines would come to `asked`."""
-    port, log = _free_port(), tmp_path / "log.txt"
+    """The port and the process of ``fxopt app``, all of whose requests to other machines would come to `asked`."""
+    port, log = free_port(), tmp_path / "log.txt"
     with socket.create_server(("127.0.0.1", 0)) as outside:
         threading.Thread(target=_listen, args=(outside, asked), daemon=True).start()
         proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
         environment = {**os.environ, "http_proxy": proxy, "https_proxy": proxy, "no_proxy": "", "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, str(ROOT / "serve.py"), "--headless", f"--port={port}", *arguments]
-        with log.open("wb") as output:
-            server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            _wait_for(server, port, log)
+        environment["PYTHONPATH"] = str(ROOT)
+        call = [sys.executable, "-m", "fxopt", "app", "--headless", f"--port={port}", *arguments]
+        with answering(call, port, log, tmp_path, environment) as server:
             yield port, server.pid
-        finally:
-            server.terminate()
-            server.wait(20)
 
 
 def _listen(outside: socket.socket, asked: list[bytes]) -> None:

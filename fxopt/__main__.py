@@ -1,0 +1,5 @@
+"""``python -m fxopt``: the command `fxopt`."""
+
+from fxopt.ui.command import main
+
+main()

@@ -1,0 +1,68 @@
+"""The command ``fxopt``: ``fxopt app`` serves the page, to this machine alone unless told otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+APP = Path(__file__).parent / "served" / "app.py"
+HERE = "127.0.0.1"
+_WITHOUT_STREAMLIT = "fxopt app needs Streamlit, which is not installed. Install it with: pip install 'fxopt[app]'"
+_ABOUT = (
+    "Serve the page of fxopt. It listens on this machine alone, and asks no other one for anything. With --serve, "
+    "others can use it too. They may open the models of the picker, and of this machine's folders those below "
+    "--folders. One run may take 4 GB beside the weights and 2 TFLOP: FXOPT_MOST_GB and FXOPT_MOST_TFLOP say otherwise."
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("fxopt", description="Reversible torch.fx graph transformations.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    app = commands.add_parser("app", help="serve the page", description=_ABOUT)
+    app.add_argument("--serve", metavar="HOST", default=HERE,
+                     help="the address to listen at; 0.0.0.0 is every network of this machine")  # fmt: skip
+    app.add_argument("--folders", metavar="FOLDER", nargs="+", default=[], type=_folder,
+                     help="open folders with weights only where they lie below these")  # fmt: skip
+    app.add_argument("--port", type=int, default=8501)
+    app.add_argument("--headless", action="store_true", help="open no browser")
+    return parser
+
+
+def _folder(text: str) -> str:
+    if not Path(text).is_dir() or os.pathsep in text:
+        raise argparse.ArgumentTypeError(f"{text} is no folder")
+    return os.path.abspath(text)
+
+
+def streamlit_options(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the options of Streamlit that the `arguments` of the command stand for, and the named folders."""
+    given = _parser().parse_args(arguments)
+    options = [f"--server.address={given.serve}", f"--server.port={given.port}"]
+    if given.serve != HERE:
+        # The names by which others call this machine are not known here, and they need not read its tracebacks.
+        options += ["--server.allowedHosts=*", "--client.showErrorDetails=none"]
+    if given.headless:
+        options += ["--server.headless=true"]
+    return options, tuple(given.folders)
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    options, folders = streamlit_options(sys.argv[1:])
+    try:
+        from streamlit import net_util
+        from streamlit.web import cli
+    except ImportError:
+        sys.exit(_WITHOUT_STREAMLIT)
+    from fxopt.ui.folders import VARIABLE
+
+    # Streamlit asks an outside service for this machine's address: at a start on every network, and when a page from
+    # elsewhere calls. Not where it has an answer; an empty one fits no caller.
+    net_util._external_ip = ""
+    if folders:
+        os.environ[VARIABLE] = os.pathsep.join(folders)
+    sys.argv = ["streamlit", "run", str(APP), *options]
+    cli.main(prog_name="streamlit")
