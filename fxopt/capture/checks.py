@@ -19,10 +19,10 @@ from torch.fx import GraphModule, Proxy
 
 from fxopt.capture.lines import briefly
 from fxopt.capture.structure import dismantle, first_difference, tensors_of
-from fxopt.core.copying import shared_copy
-from fxopt.core.errors import FxoptError
-from fxopt.core.graph import SourceLine
-from fxopt.core.marks import LEDGER
+from fxopt.errors import FxoptError
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.marks import LEDGER
+from fxopt.graph.nodes import SourceLine
 
 
 class InputError(FxoptError, ValueError):

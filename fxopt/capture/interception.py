@@ -15,7 +15,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.lines import calling_line, is_models
-from fxopt.core.graph import SourceLine
+from fxopt.graph.nodes import SourceLine
 
 
 class Told:

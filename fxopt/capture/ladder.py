@@ -27,7 +27,7 @@ from fxopt.capture.rungs import Rungs, described, in_example
 from fxopt.capture.shadowed import refuse_shadowed_methods
 from fxopt.capture.sizes import Dynamic, check_dynamic
 from fxopt.capture.verify import verified
-from fxopt.core.one_at_a_time import one_at_a_time
+from fxopt.process.one_at_a_time import one_at_a_time
 
 Progress = Callable[[str], bool | None]
 

@@ -14,8 +14,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture.results import storage_of
-from fxopt.core.hooks import HOOKS
-from fxopt.core.module_calls import MODULE_CALL
+from fxopt.graph.hooks import HOOKS
+from fxopt.process.module_calls import MODULE_CALL
 
 Sizes: TypeAlias = tuple[int | torch.SymInt, ...]
 Answer: TypeAlias = tuple[Sizes, Sizes, torch.dtype, torch.device, bool]

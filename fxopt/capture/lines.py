@@ -10,8 +10,8 @@ from types import FrameType
 import sympy
 import torch
 
-from fxopt.core import module_calls
-from fxopt.core.graph import SourceLine
+from fxopt.graph.nodes import SourceLine
+from fxopt.process import module_calls
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _TORCH_NN = os.path.join(_TORCH, "nn") + os.sep

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from fxopt.core.graph import TensorInfo
+from fxopt.graph.nodes import TensorInfo
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,8 @@ from fxopt.capture.leaves import Leaf
 from fxopt.capture.lines import at, calling_line
 from fxopt.capture.parameter_names import keep_apart
 from fxopt.capture.report import RecordingError
-from fxopt.core.graph import SourceLine
-from fxopt.core.module_calls import TRACING
+from fxopt.graph.nodes import SourceLine
+from fxopt.process.module_calls import TRACING
 
 
 def is_plain(model: nn.Module) -> bool:

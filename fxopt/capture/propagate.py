@@ -15,7 +15,7 @@ from fxopt.capture.inputs import Inputs
 from fxopt.capture.node_values import Snapshot, finished, snapshot
 from fxopt.capture.size_names import SizeNames
 from fxopt.capture.sizes import Dynamic, Sizes
-from fxopt.core.fake_tensors import fake_mode
+from fxopt.process.fake_tensors import fake_mode
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from fxopt.capture.lines import raising_line
 from fxopt.capture.plain import is_plain
 from fxopt.capture.replay import first_line
 from fxopt.capture.report import RecordingError
-from fxopt.core.errors import FxoptError
-from fxopt.core.graph import SourceLine
+from fxopt.errors import FxoptError
+from fxopt.graph.nodes import SourceLine
 
 _READS = ("data-dependent", "FakeTensor.__format__", ".numpy() is not supported for tensor subclasses")
 """What torch says where the data of a fake tensor is read, without a class of error for it."""

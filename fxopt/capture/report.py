@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from torch.fx import GraphModule
 
 from fxopt.capture.checks import Check
-from fxopt.core.errors import CancelledError, FxoptError
-from fxopt.core.graph import SourceLine
+from fxopt.errors import CancelledError, FxoptError
+from fxopt.graph.nodes import SourceLine
 
 
 @dataclass(frozen=True)

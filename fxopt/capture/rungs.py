@@ -22,7 +22,7 @@ from fxopt.capture.size_names import fixed_size_check
 from fxopt.capture.sizes import Dynamic, InputSize, Sizes, free_dimensions, is_image, with_heights_and_widths
 from fxopt.capture.sources import Sources
 from fxopt.capture.tape import Tape
-from fxopt.core.graph import SourceLine
+from fxopt.graph.nodes import SourceLine
 
 _SECONDS_FOR_IMAGES = 20.0
 """CPU time for a recording with free heights and widths."""

@@ -16,7 +16,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from fxopt.capture.checks import InputSizeError
 from fxopt.capture.inputs import Inputs, InputTensor
 from fxopt.capture.lines import calling_line, is_models
-from fxopt.core.graph import SourceLine
+from fxopt.graph.nodes import SourceLine
 
 Dynamic = str | Mapping[str, Collection[int]]
 """Which sizes are to be free: "auto", "all", "none", or dimensions by the name of the input."""

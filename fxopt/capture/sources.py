@@ -15,7 +15,7 @@ from fxopt.capture.lines import at, calling_line
 from fxopt.capture.report import RecordingError
 from fxopt.capture.sizes import Sizes
 from fxopt.capture.structure import SIZE_TYPES
-from fxopt.core.fake_tensors import fake_mode
+from fxopt.process.fake_tensors import fake_mode
 
 
 class Sources:

@@ -35,8 +35,8 @@ from fxopt.capture.results import Results, has_tensor, storage_of, tensors_in
 from fxopt.capture.size_names import SizeNames
 from fxopt.capture.sources import Sources
 from fxopt.capture.spelling import DATA_READS, Call, as_other_calls
-from fxopt.core.graph import SourceLine
-from fxopt.core.module_calls import MODULE_CALL, module_calls
+from fxopt.graph.nodes import SourceLine
+from fxopt.process.module_calls import MODULE_CALL, module_calls
 
 
 class _FunctionMode(TorchFunctionMode):

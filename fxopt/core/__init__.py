@@ -1,13 +1,17 @@
 """The rewriting machine. It knows no particular pass, and imports torch only."""
 
-from fxopt.core.conditions import Condition, Conditions, Unmet, decide
-from fxopt.core.copying import shared_copy
-from fxopt.core.edit import Patch
-from fxopt.core.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
-from fxopt.core.exactness import Exactness
-from fxopt.core.fingerprint import Fingerprint, fingerprint
-from fxopt.core.graph import SourceLine, TensorInfo, info_of, input_of, is_tensor, operation_name, target_name
-from fxopt.core.guards import (
+from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
+from fxopt.core.ledger import Entry, Ledger
+from fxopt.core.pass_base import Pass
+from fxopt.core.retained import bytes_kept, commit
+from fxopt.core.rewriter import Rewriter, with_tensors
+from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
+from fxopt.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
+from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.exactness import Exactness
+from fxopt.graph.fingerprint import Fingerprint, fingerprint
+from fxopt.graph.guards import (
     decomposed_linear_miss,
     dtype_conditions,
     layer_conditions,
@@ -17,10 +21,9 @@ from fxopt.core.guards import (
     unaltered_conditions,
     unread_condition,
 )
-from fxopt.core.index import GraphIndex
-from fxopt.core.jumps import jump_condition
-from fxopt.core.kept import bytes_kept, commit
-from fxopt.core.layer import (
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.jumps import jump_condition
+from fxopt.graph.layer import (
     BATCH_NORM_CALLS,
     CONV_CALLS,
     DECOMPOSED_LINEAR_CALLS,
@@ -32,17 +35,14 @@ from fxopt.core.layer import (
     LinearLayer,
     layer_of,
 )
-from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
-from fxopt.core.ledger import Entry, Ledger
-from fxopt.core.marks import Origin
-from fxopt.core.metadata import readers_of, reads_metadata_only
-from fxopt.core.pass_base import Pass
-from fxopt.core.read_instead import read_instead_conditions
-from fxopt.core.rewriter import Rewriter, with_tensors
-from fxopt.core.site import Match, Miss, Scan
-from fxopt.core.strides import Memory, copy_for, memory_needed, needs_contiguous
-from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
-from fxopt.core.writes import unwritten_condition
+from fxopt.graph.marks import Origin
+from fxopt.graph.metadata import readers_of, reads_metadata_only
+from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, input_of, is_tensor, operation_name, target_name
+from fxopt.graph.replaceable import read_instead_conditions
+from fxopt.graph.site import Match, Miss, Scan
+from fxopt.graph.strides import Memory, copy_for, memory_needed, needs_contiguous
+from fxopt.graph.writes import unwritten_condition
+from fxopt.recording.changes import Patch
 
 __all__ = [
     "BATCH_NORM_CALLS",

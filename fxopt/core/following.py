@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.edit import Edit, Patch, SetModule, SetTensor
-from fxopt.core.hand_edit import SetAttribute
+from fxopt.recording.changes import Edit, Patch, SetModule, SetTensor
+from fxopt.recording.hand_edit import SetAttribute
 
 
 class Follower:

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias, TypeVar
 
 from torch.fx import GraphModule
 
-from fxopt.core.index import GraphIndex
-from fxopt.core.marks import LEDGER
 from fxopt.core.savepoint import ObjectState, Savepoint, surely
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import LEDGER
 
 T = TypeVar("T")
 

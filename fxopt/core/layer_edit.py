@@ -8,9 +8,9 @@ from __future__ import annotations
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core.graph import TensorInfo
-from fxopt.core.layer import Held, Layer, argument_names
 from fxopt.core.rewriter import Rewriter, with_tensors
+from fxopt.graph.layer import Held, Layer, argument_names
+from fxopt.graph.nodes import TensorInfo
 
 
 def set_tensors(layer: Layer, rewriter: Rewriter, **tensors: nn.Parameter | None) -> None:

@@ -17,17 +17,17 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.copying import shared_copy
-from fxopt.core.edit import Patch, SetModule, SetTensor, can_be_pickled, run, undo
-from fxopt.core.errors import FxoptWarning, RewriteError
-from fxopt.core.exactness import Exactness
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
-from fxopt.core.garbage import without_collection
 from fxopt.core.gate import changes, is_acting, transact
-from fxopt.core.index import GraphIndex
-from fxopt.core.marks import LEDGER
 from fxopt.core.patch_state import PatchState
 from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
+from fxopt.errors import FxoptWarning, RewriteError
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.exactness import Exactness
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import LEDGER
+from fxopt.process.garbage import without_collection
+from fxopt.recording.changes import Patch, SetModule, SetTensor, can_be_pickled, run, undo
 
 T = TypeVar("T")
 

@@ -10,19 +10,19 @@ from typing import Any, ClassVar, Generic
 
 from torch.fx import GraphModule, Node
 
-from fxopt.core.copying import shared_copy
-from fxopt.core.errors import RewriteError
-from fxopt.core.exactness import Exactness
-from fxopt.core.garbage import without_collection
 from fxopt.core.gate import changes
-from fxopt.core.index import GraphIndex
-from fxopt.core.jumps import jump_condition
 from fxopt.core.ledger import Entry, Ledger, act, site_id
-from fxopt.core.marks import made_by
 from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
 from fxopt.core.rewriter import Rewriter, Run
-from fxopt.core.site import ALL_MET, M, Match, Miss, Scan
 from fxopt.core.transformation import ReversibleTransformation, finish, keeps_the_ledger
+from fxopt.errors import RewriteError
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.exactness import Exactness
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.jumps import jump_condition
+from fxopt.graph.marks import made_by
+from fxopt.graph.site import ALL_MET, M, Match, Miss, Scan
+from fxopt.process.garbage import without_collection
 
 
 class Pass(ReversibleTransformation, Generic[M]):

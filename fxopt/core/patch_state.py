@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from fxopt.core.edit import Patch, SetModule, SetTensor
-from fxopt.core.hooks import gradient_hook_of
-from fxopt.core.tensor_state import same_bytes
+from fxopt.graph.hooks import gradient_hook_of
+from fxopt.recording.changes import Patch, SetModule, SetTensor
+from fxopt.recording.tensor_state import same_bytes
 
 
 @dataclass(frozen=True, eq=False)

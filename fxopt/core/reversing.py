@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 
 from torch.fx import GraphModule
 
-from fxopt.core.difference import difference
-from fxopt.core.edit import InsertNode, Patch, SetMeta, SetModule, run
-from fxopt.core.errors import RewriteError, warn
 from fxopt.core.gate import changes
-from fxopt.core.index import GraphIndex
 from fxopt.core.ledger import Entry, Ledger, act
-from fxopt.core.marks import MARKS, made_by
-from fxopt.core.snapshot import Snapshot
+from fxopt.errors import RewriteError, warn
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import MARKS, made_by
+from fxopt.recording.changes import InsertNode, Patch, SetMeta, SetModule, run
+from fxopt.recording.difference import difference
+from fxopt.recording.snapshot import Snapshot
 
 
 def undo_last_call(gm: GraphModule, signature: str, name: str) -> bool:

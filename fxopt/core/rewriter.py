@@ -15,7 +15,11 @@ from torch import nn
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.core.edit import (
+from fxopt.core.weight_cache import Memo
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import MADE_BY, MARKS, ORIGIN, Origin
+from fxopt.graph.nodes import TensorInfo, info_of
+from fxopt.recording.changes import (
     Call,
     Edit,
     EraseNode,
@@ -29,10 +33,6 @@ from fxopt.core.edit import (
     SetModule,
     SetTensor,
 )
-from fxopt.core.graph import TensorInfo, info_of
-from fxopt.core.index import GraphIndex
-from fxopt.core.marks import MADE_BY, MARKS, ORIGIN, Origin
-from fxopt.core.memo import Memo
 
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 

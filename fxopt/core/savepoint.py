@@ -14,8 +14,8 @@ from typing import Any
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.marks import LEDGER
-from fxopt.core.snapshot import CONTAINERS, GraphState, refill
+from fxopt.graph.marks import LEDGER
+from fxopt.recording.snapshot import CONTAINERS, GraphState, refill
 
 _TRIES = 100
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from torch.fx import GraphModule
 
-from fxopt.core.edit import Call, NodeRecord, SetCall, can_be_pickled
-from fxopt.core.errors import RewriteError
-from fxopt.core.graph import target_name
-from fxopt.core.index import GraphIndex
+from fxopt.errors import RewriteError
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.nodes import target_name
+from fxopt.recording.changes import Call, NodeRecord, SetCall, can_be_pickled
 
 
 @dataclass(frozen=True)

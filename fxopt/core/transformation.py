@@ -14,19 +14,20 @@ from typing import Any, TypeVar
 import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.core.copying import shared_copy
-from fxopt.core.difference import difference
-from fxopt.core.edit import Patch, run
-from fxopt.core.errors import warn
-from fxopt.core.exactness import Exactness
 from fxopt.core.gate import changes
-from fxopt.core.index import GraphIndex
 from fxopt.core.ledger import Entry, Ledger, act, name_of
-from fxopt.core.marks import MARKS
-from fxopt.core.recording import record
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
 from fxopt.core.savepoint import ObjectState
-from fxopt.core.snapshot import Snapshot
+from fxopt.errors import warn
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.exactness import Exactness
+from fxopt.graph.fingerprint import has_default_repr
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import MARKS
+from fxopt.recording.changes import Patch, run
+from fxopt.recording.difference import difference
+from fxopt.recording.record import record
+from fxopt.recording.snapshot import Snapshot
 
 F = TypeVar("F", bound=Callable[..., GraphModule])
 
@@ -349,11 +350,6 @@ def finish(gm: GraphModule) -> GraphModule:
 def _digest(name: str, state: Mapping[str, Any]) -> str:
     text = "\n".join([name, *(f"{key}={_canonical(state[key])}" for key in sorted(state))])
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def has_default_repr(value: object) -> bool:
-    """Whether the repr of `value` is that of `object`, which holds an address and so differs from run to run."""
-    return type(value).__dict__.get("__repr__", type(value).__repr__) == object.__repr__
 
 
 def _canonical(value: Any) -> str:

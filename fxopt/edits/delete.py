@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from fxopt.core import Conditions, GraphIndex, Rewriter, Unmet
-from fxopt.core.graph import inputs_of
 from fxopt.edits.catalog import passes_through
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.edit import Edit
 from fxopt.edits.propagation import Outcome
+from fxopt.graph.nodes import inputs_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from typing import Any, cast
 from torch.fx import Node
 
 from fxopt.core import Conditions, Exactness, FxoptError, GraphIndex, Match, Miss, Pass, Rewriter, Unmet, decide
-from fxopt.core.guards import autocast_condition
 from fxopt.edits.draft import Draft
 from fxopt.edits.propagation import Outcome, outcome_of
+from fxopt.graph.guards import autocast_condition
 
 
 class EditError(FxoptError, ValueError):

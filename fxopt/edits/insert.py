@@ -11,12 +11,12 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.core import Conditions, GraphIndex, Rewriter, Unmet
-from fxopt.core.graph import module_stack_of
-from fxopt.core.marks import made_by
 from fxopt.edits.catalog import built, new_module, passes_through
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.edit import Edit
 from fxopt.edits.propagation import Outcome
+from fxopt.graph.marks import made_by
+from fxopt.graph.nodes import module_stack_of
 
 
 @dataclass(frozen=True, eq=False)

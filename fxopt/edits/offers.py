@@ -8,12 +8,12 @@ from typing import Any
 from torch.fx import Node
 
 from fxopt.core import GraphIndex, info_of
-from fxopt.core.graph import inputs_of
 from fxopt.edits.catalog import OFFERED
 from fxopt.edits.draft import Step
 from fxopt.edits.place import constants_of, inputs_at
 from fxopt.edits.propagation import outcome_of
 from fxopt.edits.targets import fitting, kwargs_for
+from fxopt.graph.nodes import inputs_of
 
 
 @dataclass(frozen=True)

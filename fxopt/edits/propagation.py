@@ -16,10 +16,10 @@ from torch.fx.node import map_aggregate
 
 from fxopt.capture.node_values import finished, snapshot
 from fxopt.core import GraphIndex, TensorInfo, Unmet
-from fxopt.core.graph import inputs_of
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.fake_run import FakeRun, StepFailedError, UnknownError, first_line
 from fxopt.edits.sizes import Assignment, Names
+from fxopt.graph.nodes import inputs_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core import Conditions, GraphIndex, Rewriter, Unmet, target_name
-from fxopt.core.graph import module_of
 from fxopt.edits.catalog import built, new_module, passes_through
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.edit import Edit
 from fxopt.edits.insert import module_for
 from fxopt.edits.propagation import Outcome
+from fxopt.graph.nodes import module_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.core.graph import attribute_of, inputs_of, module_of
+from fxopt.graph.nodes import attribute_of, inputs_of, module_of
 
 Unit = Literal["parameter", "FLOP", "byte"]
 

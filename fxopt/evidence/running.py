@@ -16,7 +16,7 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
 from fxopt.evidence.difference import same_bits
 
 _SEED = 0

@@ -21,10 +21,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map, tree_map_only
 from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 
-from fxopt.core.fake_tensors import fake_mode
-from fxopt.core.graph import TensorInfo
 from fxopt.evidence.costs import Costs, Unit
 from fxopt.evidence.running import in_order, left_as_it_was
+from fxopt.graph.nodes import TensorInfo
+from fxopt.process.fake_tensors import fake_mode
 
 _LOOK_UPS = {"embedding", "gather", "index", "index_select", "_embedding_bag_forward_only"}
 _MOVES = {

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.hugging_face import example_call, transformers_module
 from fxopt.models.seeded import seeded_model
 from fxopt.models.source import Inputs, SizeRange, Sizes
+from fxopt.process.one_at_a_time import one_at_a_time
 
 _SEED = 0
 _IMAGE_NET = {"num_labels": 1000}

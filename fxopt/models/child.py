@@ -15,10 +15,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fxopt.core.errors import ModelError
-from fxopt.core.news import tell
+from fxopt.errors import ModelError
 from fxopt.models.dry_run import Fit
 from fxopt.models.memory import in_words
+from fxopt.process.news import tell
 
 MOST_SECONDS = 60
 """Of a processor; importing transformers takes four. On a busy machine that may take ten times as long."""

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fxopt.core.errors import ModelError
-from fxopt.core.news import tell
+from fxopt.errors import ModelError
 from fxopt.models.stored_weights import PRECISE, Stored
+from fxopt.process.news import tell
 
 _FACTORIES = {
     "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye",

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from fxopt.capture import example_inputs
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models.source import Inputs
 
 _POSITIONS_AFTER_PADDING = {

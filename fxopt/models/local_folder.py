@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from fxopt.capture.documented import parts_of
-from fxopt.core.errors import CancelledError, FxoptWarning, ModelError
-from fxopt.core.one_at_a_time import one_at_a_time
+from fxopt.errors import CancelledError, FxoptWarning, ModelError
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
 from fxopt.models.hugging_face import example_call, longest_sequence, parts_in, transformers_module
 from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
+from fxopt.process.one_at_a_time import one_at_a_time
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"

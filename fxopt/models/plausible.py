@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 
 _COUNTS_LAYERS = re.compile(r"(^|_)(num|n)_(\w+_)?(layers?|blocks?)$|(^|_)(layers|depth)$")
 _NAMES_NO_SIZE = re.compile(r"(vocab_size|theta|_ids?|base)$")

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 """What a model is called with: positional arguments, then keyword arguments."""
@@ -45,7 +45,7 @@ class Sizes:
 
         >>> Sizes(SizeRange(2, most=8)).checked("digits", 9, None)
         Traceback (most recent call last):
-        fxopt.core.errors.ModelError: digits: batch is 9; give a whole number from 1 to 8
+        fxopt.errors.ModelError: digits: batch is 9; give a whole number from 1 to 8
         """
         batch = self.batch.checked(batch, "batch", source)
         if self.sequence is not None:

@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from fxopt.core.errors import ModelError
-from fxopt.core.news import tell
+from fxopt.errors import ModelError
 from fxopt.models.memory import available_bytes, in_words
+from fxopt.process.news import tell
 
 _DTYPES = {
     "F64": torch.float64,

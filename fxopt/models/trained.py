@@ -10,10 +10,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from fxopt.core.one_at_a_time import one_at_a_time
 from fxopt.models.digits import DigitsConvNet, DigitsTransformer
 from fxopt.models.safetensors_file import load_aligned
 from fxopt.models.source import Inputs, SizeRange, Sizes
+from fxopt.process.one_at_a_time import one_at_a_time
 
 ASSETS = Path(__file__).parent / "assets"
 

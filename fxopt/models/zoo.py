@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models.architectures import ARCHITECTURES
 from fxopt.models.source import ModelSource
 from fxopt.models.trained import TRAINED

@@ -30,7 +30,7 @@ from fxopt.core import (
     unread_condition,
     with_tensors,
 )
-from fxopt.core.marks import made_by
+from fxopt.graph.marks import made_by
 
 _PAD = torch.ops.aten.pad.default
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch.fx import Node
 
-from fxopt.core.conditions import Unmet
-from fxopt.core.graph import info_of, input_of, is_tensor, target_name
-from fxopt.core.index import GraphIndex
+from fxopt.graph.conditions import Unmet
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.nodes import info_of, input_of, is_tensor, target_name
 from fxopt.rules.pattern import Constant, Kind, ModuleCall, Operation, Parameter, Several, Term
 from fxopt.rules.spellings import DIMENSIONS, Spelling, functions_of, same_literal, spelled
 

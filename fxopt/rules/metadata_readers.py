@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from torch.fx import Node
 
-from fxopt.core.conditions import Conditions, Unmet
-from fxopt.core.graph import info_of, inputs_of
-from fxopt.core.index import GraphIndex
-from fxopt.core.metadata import reads_metadata_only, with_metadata_of
+from fxopt.graph.conditions import Conditions, Unmet
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.metadata import reads_metadata_only, with_metadata_of
+from fxopt.graph.nodes import info_of, inputs_of
 from fxopt.rules.replacement import Replacement
 
 Reading = tuple[Node, Node]

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.fx import Node, Proxy
 
-from fxopt.core.errors import RuleError
+from fxopt.errors import RuleError
 from fxopt.rules.spellings import Spelling, functions_of, spelled, targets_of
 from fxopt.rules.stand_in import Writer
 

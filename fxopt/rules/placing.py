@@ -10,9 +10,9 @@ from torch import nn
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.core.graph import TensorInfo, module_stack_of
-from fxopt.core.index import GraphIndex
 from fxopt.core.rewriter import Rewriter
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.nodes import TensorInfo, module_stack_of
 from fxopt.rules.metadata_readers import Redirects
 from fxopt.rules.replacement import Replacement
 

@@ -13,13 +13,13 @@ from torch import nn
 from torch.fx import Node, Proxy
 from torch.utils._pytree import tree_leaves
 
-from fxopt.core.conditions import Unmet
-from fxopt.core.errors import RuleError
-from fxopt.core.graph import TensorInfo, info_of
-from fxopt.core.index import GraphIndex
-from fxopt.core.module_calls import module_calls
-from fxopt.core.snapshot import ModuleState, tensors_of
-from fxopt.core.tensor_state import TensorState
+from fxopt.errors import RuleError
+from fxopt.graph.conditions import Unmet
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.nodes import TensorInfo, info_of
+from fxopt.process.module_calls import module_calls
+from fxopt.recording.snapshot import ModuleState, tensors_of
+from fxopt.recording.tensor_state import TensorState
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, failure, first_yield, terms_in
 from fxopt.rules.requirement import RequirementError, met

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import Any
 
-from fxopt.core.conditions import Unmet
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
+from fxopt.graph.conditions import Unmet
 
 met: ContextVar[int] = ContextVar("met", default=0)
 """The count of requirements that the running rule has met so far."""

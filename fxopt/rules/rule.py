@@ -14,16 +14,16 @@ from typing import Any, ClassVar, overload
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core.conditions import Conditions, Unmet, decide
-from fxopt.core.errors import RuleError
-from fxopt.core.exactness import Exactness
-from fxopt.core.index import GraphIndex
 from fxopt.core.ledger import Entry
-from fxopt.core.marks import made_by
-from fxopt.core.module_calls import TRACING, patched
 from fxopt.core.pass_base import Pass
 from fxopt.core.rewriter import Rewriter
-from fxopt.core.site import Match, Miss, Scan
+from fxopt.errors import RuleError
+from fxopt.graph.conditions import Conditions, Unmet, decide
+from fxopt.graph.exactness import Exactness
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import made_by
+from fxopt.graph.site import Match, Miss, Scan
+from fxopt.process.module_calls import TRACING, patched
 from fxopt.rules.matching import Binding, NoBinding, bind
 from fxopt.rules.metadata_readers import Redirects, redirect_conditions
 from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from torch.fx import Node
 
-from fxopt.core.conditions import Conditions, Unmet
-from fxopt.core.effects import returns_new_memory
-from fxopt.core.graph import info_of, inputs_of, operation_name
-from fxopt.core.guards import module_conditions, unaltered_conditions
-from fxopt.core.index import GraphIndex
-from fxopt.core.metadata import readers_of
-from fxopt.core.read_instead import (
+from fxopt.graph.conditions import Conditions, Unmet
+from fxopt.graph.effects import returns_new_memory
+from fxopt.graph.guards import module_conditions, unaltered_conditions
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.metadata import readers_of
+from fxopt.graph.nodes import info_of, inputs_of, operation_name
+from fxopt.graph.replaceable import (
     is_returned,
     kept_apart_conditions,
     read_instead_conditions,
     shared_memory_conditions,
     strides_condition,
 )
-from fxopt.core.writes import unwritten_condition
+from fxopt.graph.writes import unwritten_condition
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import ModuleCall
 from fxopt.rules.replacement import Replacement

@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core.graph import is_tensor
-from fxopt.core.guards import unaltered_conditions
+from fxopt.graph.guards import unaltered_conditions
+from fxopt.graph.nodes import is_tensor
 from fxopt.rules.overloads import ARGUMENTS, UNSEEN, Kind, overloads
 
 _OPERATORS: dict[Any, str] = {

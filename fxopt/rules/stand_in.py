@@ -10,8 +10,8 @@ import torch
 from torch.fx import Graph, Node, Proxy
 from torch.fx.proxy import Attribute, Scope, TracerBase
 
-from fxopt.core.errors import RuleError
-from fxopt.core.graph import TensorInfo
+from fxopt.errors import RuleError
+from fxopt.graph.nodes import TensorInfo
 
 
 class Value(Proxy):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.logger import get_logger
 
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
 from fxopt.ui.markdown import escaped
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 
 MOST_TEXT = 4096
 """Characters of a path; Linux takes no more."""
@@ -31,7 +31,7 @@ class Folders:
 
     >>> Folders((Path("/nowhere"),)).folder("/etc")
     Traceback (most recent call last):
-    fxopt.core.errors.ModelError: only folders below /nowhere can be opened at this server
+    fxopt.errors.ModelError: only folders below /nowhere can be opened at this server
     """
 
     named: tuple[Path, ...] | None = None

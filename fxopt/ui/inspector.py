@@ -7,8 +7,8 @@ from collections.abc import Hashable
 import streamlit as st
 from torch.fx import Node
 
-from fxopt.core.graph import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
 from fxopt.edits import Probe
+from fxopt.graph.nodes import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
 from fxopt.ui.edit_form import edit_form
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel

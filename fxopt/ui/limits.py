@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.evidence import Demand
 
 MOST_BYTES = int(float(os.environ.get("FXOPT_MOST_GB", "4")) * 10**9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import ZOO, SizeRange, Sizes, model_source
 from fxopt.ui.fault import told_in_place
 from fxopt.ui.folders import MOST_TEXT, folders_here

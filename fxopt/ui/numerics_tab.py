@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
 from fxopt.evidence import NumericsReport, compare_outputs, stopping_unless
 from fxopt.models import Inputs
 from fxopt.ui.markdown import escaped

@@ -13,7 +13,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
-from fxopt.core.memo import Memo
+from fxopt.core.weight_cache import Memo
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.ui.limits import check_demand

@@ -10,8 +10,8 @@ from typing import Any
 
 import streamlit as st
 
-from fxopt.core.news import news_to
 from fxopt.models import LocalFolder, ModelSource, model_source
+from fxopt.process.news import news_to
 from fxopt.ui.folders import folders_here
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped

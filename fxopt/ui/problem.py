@@ -8,7 +8,7 @@ import streamlit as st
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureError
-from fxopt.core.errors import FxoptError, ModelError
+from fxopt.errors import FxoptError, ModelError
 from fxopt.ui.graph_component import graph_component
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.view import GraphView, Layout, default_unfolded, layout, pack, visible

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
 from fxopt.evidence import LatencyReport, SiteReport, measure, site_report, stopping_unless
 from fxopt.evidence.output_report import OutputReport
 from fxopt.ui.fault import all_or_nothing

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.core.graph import TensorInfo, info_of, inputs_of, module_of, module_stack_of, target_name
+from fxopt.graph.nodes import TensorInfo, info_of, inputs_of, module_of, module_stack_of, target_name
 from fxopt.view.kinds import kind_of
 from fxopt.view.node_view import NodeView
 from fxopt.view.operands import Operands

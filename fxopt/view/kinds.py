@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from torch.fx import Node
 
-from fxopt.core.graph import module_of
+from fxopt.graph.nodes import module_of
 
 KINDS: dict[str, str] = {
     "io": "input, output",

@@ -9,7 +9,7 @@ from typing import Any
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.core.graph import operation_name
+from fxopt.graph.nodes import operation_name
 
 _EITHER_WAY = {
     "add",

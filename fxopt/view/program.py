@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
-from fxopt.core.errors import FxoptError
+from fxopt.errors import FxoptError
 
 POLL_SECONDS = 0.1
 """How often it is asked whether the answer is still wanted."""

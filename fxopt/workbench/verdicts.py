@@ -10,9 +10,9 @@ import torch
 from torch.fx import Node
 
 from fxopt.core import GraphIndex, Pass
-from fxopt.core.graph import module_of, target_name
-from fxopt.core.marks import ORIGIN, Origin
 from fxopt.edits import Edit
+from fxopt.graph.marks import ORIGIN, Origin
+from fxopt.graph.nodes import module_of, target_name
 from fxopt.workbench.states import MissState, PassState, SiteState
 from fxopt.workbench.workbench import Workbench
 

@@ -26,10 +26,10 @@ from fxopt.core import (
     shared_copy,
 )
 from fxopt.core.ledger import act
-from fxopt.core.marks import ORIGIN, Origin
-from fxopt.core.memo import Memo
 from fxopt.core.transformation import finish
+from fxopt.core.weight_cache import Memo
 from fxopt.edits import Edit
+from fxopt.graph.marks import ORIGIN, Origin
 from fxopt.passes import ALL_PASSES
 from fxopt.workbench.choosing import Sites, including, names_of, without
 from fxopt.workbench.history import History

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from fxopt.capture import CaptureError, InputError, budget, capture
 from fxopt.core import FxoptError
-from fxopt.core.graph import info_of
+from fxopt.graph.nodes import info_of
 from tests.capture.zoo import Perceptron, build, vector
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import fx, nn
 
 from fxopt.capture import capture, trace
-from fxopt.core.graph import info_of
+from fxopt.graph.nodes import info_of
 from tests.capture.zoo import Convolutions, Perceptron, build, image, vector
 
 

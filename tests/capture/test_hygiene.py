@@ -19,7 +19,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.capture import CaptureError, capture, rungs
-from fxopt.core.one_at_a_time import one_at_a_time
+from fxopt.process.one_at_a_time import one_at_a_time
 from tests.capture.zoo import Convolutions, DecidesBySize, Perceptron, build, image, vector
 
 
@@ -301,7 +301,7 @@ def test_a_model_that_compiles_for_the_first_time_is_no_trace_left_behind() -> N
     """Torch's compiler then notes for good when a module is made."""
     code = """
         import warnings, torch, fxopt
-        from fxopt.core.one_at_a_time import one_at_a_time
+        from fxopt.process.one_at_a_time import one_at_a_time
         warnings.simplefilter("error", fxopt.core.FxoptWarning)
         before = torch.nn.Module.__init__
         with one_at_a_time():

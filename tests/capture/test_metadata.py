@@ -11,7 +11,7 @@ from torch import nn
 from torch.fx import GraphModule, Interpreter, Node
 
 from fxopt.capture import capture, example_inputs, rungs, trace
-from fxopt.core.graph import TensorInfo, info_of, module_stack_of, source_of
+from fxopt.graph.nodes import TensorInfo, info_of, module_stack_of, source_of
 from tests.capture.zoo import PLAIN, TRANSFORMERS, build
 
 BATCH, SEQUENCE = 5, 19

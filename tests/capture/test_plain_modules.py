@@ -13,7 +13,7 @@ from torch import nn
 
 from fxopt.capture import InputError, InputSizeError, capture, rungs
 from fxopt.capture.structure import dismantle, same_structure
-from fxopt.core.graph import info_of, source_of
+from fxopt.graph.nodes import info_of, source_of
 from tests.capture.zoo import (
     PLAIN,
     CalledTwice,

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, InputSizeError, example_inputs, trace
-from fxopt.core.graph import SourceLine, TensorInfo, info_of, module_stack_of, source_of
+from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, module_stack_of, source_of
 from tests.capture.asserts import assert_equal_up_to_rounding, called_layers
 from tests.capture.zoo import TRANSFORMERS, leaf_calls
 

@@ -28,7 +28,7 @@ from fxopt import (
     fingerprint,
 )
 from fxopt.core import Ledger, shared_copy
-from fxopt.core.marks import LEDGER
+from fxopt.graph.marks import LEDGER
 from tests.examples import EXAMPLES, Example
 
 ATTENTION, CONV = EXAMPLES[0], EXAMPLES[3]

@@ -23,7 +23,7 @@ from fxopt import (
     compose,
     fingerprint,
 )
-from fxopt.core.marks import LEDGER
+from fxopt.graph.marks import LEDGER
 from tests.examples import EXAMPLES, outputs
 
 ATTENTION = EXAMPLES[0]

@@ -7,8 +7,8 @@ from torch.fx import GraphModule
 
 from fxopt import Match, Pass, Transformation, fingerprint
 from fxopt.core import Entry, Fingerprint, GraphIndex, Ledger, Rewriter, shared_copy
-from fxopt.core.marks import made_by
 from fxopt.core.rewriter import Run
+from fxopt.graph.marks import made_by
 
 Plan = Sequence[tuple[Transformation, set[str]]]
 """Passes in order, each with the sites at which it is on; a transformation written by hand once for each call."""

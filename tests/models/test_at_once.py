@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from fxopt.capture import capture
-from fxopt.core.errors import CancelledError, FxoptWarning
-from fxopt.core.news import news_to
-from fxopt.core.one_at_a_time import one_at_a_time
+from fxopt.errors import CancelledError, FxoptWarning
 from fxopt.models import LocalFolder, model_source
+from fxopt.process.news import news_to
+from fxopt.process.one_at_a_time import one_at_a_time
 
 transformers = pytest.importorskip("transformers")
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from fxopt.core.errors import CancelledError, FxoptWarning
-from fxopt.core.news import news_to
+from fxopt.errors import CancelledError, FxoptWarning
 from fxopt.models import LocalFolder, local_folder, memory, stored_weights
 from fxopt.models.child import fit_in_child
+from fxopt.process.news import news_to
 from tests.models.test_local_folder import change_config, change_weights, refusal
 
 QUERY = "encoder.layer.0.attention.self.query.weight"

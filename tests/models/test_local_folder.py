@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fxopt.core.errors import FxoptWarning, ModelError
+from fxopt.errors import FxoptWarning, ModelError
 from fxopt.models import LocalFolder
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import fxopt
 from fxopt.capture import InputError
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import LocalFolder
 
 _TEXT = {

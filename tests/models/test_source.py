@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import SizeRange, Sizes
 
 TEXT = Sizes(batch=SizeRange(1, most=8), sequence=SizeRange(32, most=128))

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from torch import nn
 from torch.fx import symbolic_trace
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import TRAINED, TrainedModel, model_source, stored_digits
 from fxopt.models.trained import ASSETS
 

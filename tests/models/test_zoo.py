@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import ARCHITECTURES, ZOO, Architecture, ModelSource, model_source
 
 every_source = pytest.mark.parametrize("source", ZOO, ids=lambda source: source.key)

@@ -7,8 +7,8 @@ import threading
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fxopt.core.errors import ModelError
 from fxopt.edits import Insert
+from fxopt.errors import ModelError
 from fxopt.evidence import Demand
 from fxopt.models import model_source
 from fxopt.ui import limits

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fxopt.core.errors import ModelError
+from fxopt.errors import ModelError
 from fxopt.models import LocalFolder
 from fxopt.ui import command
 from fxopt.ui.folders import Folders, folders_of

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt.core.graph import TensorInfo
+from fxopt.graph.nodes import TensorInfo
 from fxopt.view import GraphView
 from fxopt.view.kinds import KINDS, kind_of_names
 from tests.view import graphs

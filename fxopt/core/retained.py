@@ -1,0 +1,79 @@
+"""What the way back costs in memory, and letting go of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+
+from fxopt.core.ledger import Ledger, act
+from fxopt.core.weight_cache import Memo
+from fxopt.recording.changes import Edit, SetModule, SetTensor
+from fxopt.recording.hand_edit import SetAttribute, SetItem
+
+
+def bytes_kept(gm: GraphModule) -> int:
+    """The bytes of tensors that `gm` holds for the way back alone.
+
+    Those are the memory of the parameters and buffers that transformations replaced or removed, and of weights that
+    passes remember having computed, each piece of memory once, without what a parameter or buffer of `gm` lies in.
+    What else holds the same tensors, such as the model that was traced, is not known here: while it does, `commit`
+    frees that much less.
+
+    >>> import fxopt
+    >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
+    >>> gm = fxopt.FuseBatchNorm2dInConv2d()(fxopt.capture(model, (torch.rand(1, 3, 8, 8),)))
+    >>> bytes_kept(gm) == 4 * (8 * 3 * 3 * 3 + 8 + 4 * 8) + 8  # weight, bias, four of batch norm, and its counter
+    True
+    >>> commit(gm) > 0, bytes_kept(gm)
+    (True, 0)
+    """
+    needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
+    tensors = [
+        *(t for entry in Ledger.entries_of(gm) for edit in entry.patch.edits for t in _tensors_of(edit)),
+        *Memo.kept_by(gm),
+    ]
+    kept = {memory.data_ptr(): memory.nbytes() for memory in _memory(tensors)}
+    return sum(size for place, size in kept.items() if place not in needed)
+
+
+def commit(gm: GraphModule) -> int:
+    """Let go of the way back: `gm` stays as it is, for good, and nothing that was done to it can be reversed.
+
+    The marks of transformations on nodes stay, so a pass still knows its work, and asking it to reverse is an error
+    rather than a silent nothing.
+
+    Returns:
+        the bytes that `bytes_kept` gave before.
+    """
+
+    def committed() -> int:
+        freed = bytes_kept(gm)
+        Ledger.detach(gm)
+        Memo.forget(gm)
+        return freed
+
+    return act(gm, committed)
+
+
+def _tensors_of(edit: Edit) -> Iterator[torch.Tensor]:
+    if isinstance(edit, SetModule | SetTensor | SetAttribute | SetItem):
+        for value in (edit.old, edit.new):
+            yield from _tensors_in(value)
+
+
+def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, nn.Module):
+        yield from value.parameters()
+        yield from value.buffers()
+
+
+def _memory(tensors: Iterable[torch.Tensor]) -> Iterator[torch.UntypedStorage]:
+    for tensor in tensors:
+        if tensor.layout == torch.strided and not tensor.is_meta:
+            yield tensor.untyped_storage()

@@ -1,0 +1,1 @@
+"""Questions asked of a graph module. Nothing here changes one."""

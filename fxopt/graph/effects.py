@@ -1,0 +1,171 @@
+"""The memory effects of a call: nodes that it may write to, and whether its result is new or it reads strides.
+
+`operators.py` knows them of functions and methods; of a module it is known where the module and all in it are torch's
+own, called as torch calls them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fxopt.graph.metadata import is_metadata
+from fxopt.graph.nodes import inputs_of, operation_name
+from fxopt.graph.operators import POINTWISE, STATISTICS, VIEW_ATTRIBUTES, operator_of
+
+_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm,
+            nn.Embedding, nn.Softmax, nn.LogSoftmax, nn.ReLU, nn.Hardtanh, nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.SELU,
+            nn.CELU, nn.LeakyReLU, nn.PReLU, nn.Sigmoid, nn.LogSigmoid, nn.Hardswish, nn.Hardsigmoid, nn.Softplus,
+            nn.Softsign, nn.Tanh)  # fmt: skip
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The memory effects of one call."""
+
+    written: tuple[Node, ...] = ()
+    """The nodes whose memory it may change."""
+    returns_new_memory: bool = False
+    """Whether the result is known to be no input, and no view of one."""
+    reads_strides: bool = False
+    """Whether the numbers of the result may depend on how an input lies in memory."""
+    opaque: str = ""
+    """Where nothing is known of it, the words for it; it may then do anything with the memory of its inputs."""
+
+
+def effects_of(node: Node, module: nn.Module | None = None) -> Effects:
+    """The memory effects of `node`, which calls `module` if it calls one."""
+    if node.op == "call_module":
+        return _of_module(node, module)
+    if node.op not in ("call_function", "call_method"):
+        return Effects()
+    known = operator_of(node.target, node.op == "call_method")
+    if known.opaque or _is_given_code(node):
+        what = known.opaque or "given a function to call"
+        return Effects(tuple(inputs_of(node)), False, True, what)
+    if is_metadata(node):
+        return Effects(returns_new_memory=True)
+    if node.target is getattr:
+        return Effects(reads_strides=len(node.args) < 2 or node.args[1] not in VIEW_ATTRIBUTES)
+    written = tuple(_written_by(node, known.written))
+    new = known.returns_new_memory and not written
+    # of one operand, a sum of products may be no more than its dimensions in another order: a view
+    new = new and (operation_name(node) != "einsum" or len(node.all_input_nodes) > 1)
+    return Effects(written, new, known.reads_strides)
+
+
+def is_pointwise(node: Node) -> bool:
+    """Whether `node` calls one of the operations `POINTWISE`."""
+    return operation_name(node) in POINTWISE and effects_of(node).returns_new_memory
+
+
+def _is_given_code(node: Node) -> bool:
+    """Whether an argument is a function or module, which the call then runs."""
+    return any(isinstance(given, FunctionType | nn.Module) for given in (*node.args, *node.kwargs.values()))
+
+
+def _written_by(node: Node, written: frozenset[int | str]) -> Iterable[Node]:
+    """The nodes among the arguments that a known function may write to."""
+    found: dict[Node, None] = {}
+
+    def note(argument: Any) -> None:
+        map_arg(argument, lambda other: found.setdefault(other))
+
+    for place in written:
+        if isinstance(place, int):
+            note(node.args[place] if place < len(node.args) else None)
+        else:
+            note(node.kwargs.get(place))
+    if node.kwargs.get("out") is not None:
+        note(node.kwargs["out"])
+    if _is_in_place(node):
+        note(node.args[0] if node.args else node.kwargs.get("input"))
+    name = operation_name(node)
+    if name in STATISTICS:
+        places, (place, word), off = STATISTICS[name]
+        turned_on = node.kwargs.get(word, node.args[place] if len(node.args) > place else off)
+        if turned_on is not off:
+            for each in places:
+                note(node.kwargs.get(each) if isinstance(each, str) else (node.args[each : each + 1] or None))
+    return found
+
+
+def _is_in_place(node: Node) -> bool:
+    """Whether the call is told to write to its input, as `F.relu(x, inplace=True)` is."""
+    if node.kwargs.get("inplace"):
+        return True
+    place = _inplace_place(node.target)
+    return place is not None and len(node.args) > place and node.args[place] is not False
+
+
+@lru_cache(maxsize=4096)
+def _inplace_place(function: Any) -> int | None:
+    """Where a Python function, as `F.relu` is, takes ``inplace`` by position; None where it does not."""
+    if not isinstance(function, FunctionType) or "inplace" not in function.__code__.co_varnames:
+        return None
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return names.index("inplace") if "inplace" in names else None
+
+
+# ---- modules
+
+
+def _of_module(node: Node, module: nn.Module | None) -> Effects:
+    opaque = opaque_module(module)
+    if opaque:
+        return Effects(tuple(inputs_of(node)), False, True, opaque)
+    written = tuple(inputs_of(node)) if writes_in_place(module) else ()
+    return Effects(written, isinstance(module, _MODULES) and not written)
+
+
+def returns_new_memory(module: nn.Module | None) -> bool:
+    """Whether a call of `module` is known to return memory of its own."""
+    return isinstance(module, _MODULES) and not writes_in_place(module) and not opaque_module(module)
+
+
+def writes_in_place(module: nn.Module | None) -> bool:
+    """Whether a call of `module` changes its input, which it says by an attribute, as `nn.ReLU(inplace=True)` does."""
+    if module is None:
+        return False
+    return any(map(_says_in_place, _inside(module)))
+
+
+def opaque_module(module: nn.Module | None) -> str:
+    """The words for a module of which nothing is known, for it or something in it is not torch's; else empty."""
+    if module is None:
+        return "a module that is not there"
+    for each in _inside(module):
+        if not type(each).__module__.startswith(_HOMES):
+            return f"a {type(each).__name__}, which is not a module of torch"
+        if "forward" in each.__dict__:
+            return f"a {type(each).__name__} with a forward of its own"
+        for table in _HOOKS:
+            hooks = each.__dict__.get(table)
+            if hooks and not all(type(hook).__module__.startswith("torch.nn.utils") for hook in hooks.values()):
+                return f"a {type(each).__name__} with a hook"
+    return ""
+
+
+def _inside(module: nn.Module) -> Iterator[nn.Module]:
+    """`module` and all in it but parametrizations, which are given its parameters alone."""
+    yield module
+    for name, child in module._modules.items():
+        if child is not None and name != "parametrizations":
+            yield from _inside(child)
+
+
+_HOMES = ("torch.nn.", "torch.ao.nn", "fxopt.")
+"""Where the modules live of which it is known that they write nothing unless they say so."""
+
+
+def _says_in_place(module: nn.Module) -> bool:
+    # not by `getattr` of the module, which takes long where there is no such attribute
+    return bool(vars(module).get("inplace", getattr(type(module), "inplace", False)))

@@ -1,0 +1,137 @@
+"""Is this graph module the same, to the last bit?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import GraphModule, Node
+
+from fxopt.graph.marks import LEDGER
+from fxopt.graph.nodes import target_name
+
+_Memory = tuple[int, int, int, torch.dtype, torch.UntypedStorage]
+
+
+class Fingerprint:
+    """Digests of graph modules, with those of tensors remembered while they are unchanged.
+
+    A tensor's digest is remembered by identity, memory and version, which every in-place operation raises, so only
+    tensors that are new or were written to are read again.
+
+    Args:
+        like: begins with the digests that this one remembers.
+    """
+
+    def __init__(self, like: Fingerprint | None = None) -> None:
+        self._known: dict[int, tuple[torch.Tensor, _Memory | None, str]] = {} if like is None else {**like._known}
+
+    def has_read(self, gm: GraphModule) -> bool:
+        """Check that the digest of every parameter and buffer of `gm` is remembered and still holds. Reads nothing."""
+        return all(self._remembered(tensor) is not None for tensor in (*gm.parameters(), *gm.buffers()))
+
+    def of(self, gm: GraphModule) -> str:
+        """A digest of all that a reverse has to bring back.
+
+        That is: node names, order, ops, targets, arguments, types and metadata; generated code; module tree and its
+        order; and of each parameter and buffer its name, bytes, shape, strides, dtype, device, ``requires_grad`` and
+        ties.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for line in self._lines(gm):
+            digest.update(line.encode())
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+    def _lines(self, gm: GraphModule) -> Iterator[str]:
+        for node in gm.graph.nodes:
+            yield describe(node)
+        yield gm.code
+        seen: dict[int, str] = {}
+        for path, module in gm.named_modules(remove_duplicate=False):
+            if path == LEDGER:
+                continue
+            kind = f"{type(module).__module__}.{type(module).__qualname__}"
+            yield f"{path} {kind} {module.training} {module.extra_repr()}"
+            for role, table in (("parameter", module._parameters), ("buffer", module._buffers)):
+                for name, tensor in table.items():
+                    full = f"{path}.{name}"
+                    if tensor is None:
+                        yield f"{role} {full} None"
+                        continue
+                    first = seen.setdefault(id(tensor), full)
+                    yield f"{role} {full} {self._tensor(tensor) if first == full else f'is {first}'}"
+
+    def _tensor(self, tensor: torch.Tensor) -> str:
+        content = self._remembered(tensor)
+        if content is None:
+            memory, content = _memory(tensor), _content(tensor)
+            self._known[id(tensor)] = (tensor, memory, content)
+        layout = f"{tuple(tensor.shape)} {tensor.stride() if tensor.layout == torch.strided else tensor.layout}"
+        return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
+
+    def _remembered(self, tensor: torch.Tensor) -> str | None:
+        """The digest of the numbers of `tensor`, if it is remembered and holds."""
+        known = self._known.get(id(tensor))
+        memory = _memory(tensor)
+        if known is not None and known[0] is tensor and memory and known[1] and known[1][:4] == memory[:4]:
+            return known[2]
+        return None
+
+
+def fingerprint(gm: GraphModule) -> str:
+    """A digest of all that a reverse has to bring back; see `Fingerprint.of`."""
+    return Fingerprint().of(gm)
+
+
+def describe(node: Node) -> str:
+    """A node as text: everything about it, the same in every process."""
+    meta = {str(key): value for key, value in node.meta.items()}
+    return (
+        f"{node.name} {node.op} {target_name(node)} {_text(node.args)} {_text(node.kwargs)} {node.type} "
+        f"{ {key: _text(meta[key]) for key in sorted(meta)} }"
+    )
+
+
+def has_default_repr(value: object) -> bool:
+    """Whether the repr of `value` is that of `object`, which holds an address and so differs from run to run."""
+    return type(value).__dict__.get("__repr__", type(value).__repr__) == object.__repr__
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Node):
+        return f"%{value.name}"
+    if isinstance(value, torch.Tensor):
+        return f"Tensor({tuple(value.shape)},{value.dtype})"
+    if isinstance(value, tuple | list):
+        return f"{type(value).__name__.removeprefix('immutable_')}({','.join(map(_text, value))})"
+    if isinstance(value, dict):
+        return f"dict({','.join(f'{_text(key)}:{_text(item)}' for key, item in value.items())})"
+    if isinstance(value, slice):
+        return f"slice({_text(value.start)},{_text(value.stop)},{_text(value.step)})"
+    if isinstance(value, type) or (callable(value) and hasattr(value, "__qualname__")):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, nn.Module) or has_default_repr(value):
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    return f"{type(value).__name__}({value!r})"
+
+
+def _memory(tensor: torch.Tensor) -> _Memory | None:
+    """Where the numbers of a tensor lie and how often they were written to; None where torch does not tell."""
+    if tensor.is_inference() or tensor.layout != torch.strided:
+        return None
+    storage = tensor.untyped_storage()  # kept, so that its address is not given to another one in the meantime
+    return storage.data_ptr(), int(tensor.storage_offset()), tensor._version, tensor.dtype, storage
+
+
+def _content(tensor: torch.Tensor) -> str:
+    if tensor.is_meta:
+        return "meta"
+    data = tensor.detach().cpu()
+    if data.layout != torch.strided:
+        data = data.to_dense()
+    flat = data.contiguous().flatten()
+    return hashlib.blake2b(flat.view(torch.uint8).numpy().data, digest_size=16).hexdigest()

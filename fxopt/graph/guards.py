@@ -1,0 +1,287 @@
+"""Conditions that every pass which changes or removes layers must see met, whether modules or functions are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.fx import Node
+from torch.nn.utils import parametrize
+
+from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
+from fxopt.graph.hooks import gradient_hook_condition, module_hook_condition
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.layer import Held, Layer, LinearLayer
+from fxopt.graph.metadata import readers_of
+from fxopt.graph.nodes import info_of, input_of, operation_name
+from fxopt.graph.site import Miss
+
+Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
+
+
+def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
+    """Why the module that `node` calls may not be replaced or folded by a site anchored at `site`; None if it may."""
+    return decide(site, module_conditions(node, kind, index))
+
+
+def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions[None]:
+    """That `layer` may be changed or removed: that it is what it seems, and that nothing else rests on it.
+
+    Args:
+        kind: the module types that it may be called as, exactly. Where a function is called, this says nothing.
+    """
+    if layer.module is not None:
+        return module_conditions(layer.node, kind, index)
+    return _function_conditions(layer, index)
+
+
+def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
+    """The same of a layer that is called as a function on tensors."""
+    yield autocast_condition(layer.node, index)
+    yield layer.input is None and Unmet(
+        f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
+    )
+    for role, held in layer.held.items():
+        yield from _held_conditions(layer, role, held, index)
+    tensors = [(held.path, held.tensor) for held in layer.held.values()]
+    yield gradient_hook_condition(tensors)
+    yield from _tensor_conditions(layer.name, tensors, index)
+    if isinstance(layer, LinearLayer):
+        yield layer.weight.dim() != 2 and Unmet(
+            f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
+            actual=f"{layer.weight.dim()} dimensions",
+            needed="2 dimensions",
+        )
+
+
+def decomposed_linear_miss(node: Node) -> Miss | None:
+    """Why an ``addmm`` or ``mm`` that once was a linear layer is left alone; None where it was none."""
+    matrix = node.args[-1] if node.args else None
+    transposed = isinstance(matrix, Node) and operation_name(matrix) in ("permute", "t", "transpose")
+    if not isinstance(matrix, Node) or not transposed or not isinstance(matrix.args[0], Node):
+        return None
+    if matrix.args[0].op != "get_attr":
+        return None
+    exported = "val" in node.meta  # torch.export notes the value of each node under this key; a recording does not
+    maker = "run_decompositions()" if exported else "code below Python, such as vmap,"
+    return Miss(
+        node,
+        f"{node.name} is what {maker} made of a linear layer with the weight {matrix.args[0].target}",
+        remedy="take the exported program as it is before run_decompositions()"
+        if exported
+        else "call the layer outside of vmap: it takes any number of leading dimensions",
+        actual=str(node.target),
+        needed="aten.linear",
+    )
+
+
+def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[None]:
+    """That the module which `node` calls may be replaced or removed: exactly of `kind`, called once, by one input."""
+    module = index.module_of(node)
+    path = str(node.target)
+    if module is None:
+        yield Unmet(f"{path} is not a module of the graph module", actual="none", needed="a module")
+        return
+    yield from unaltered_conditions(module, path, kind)
+    yield autocast_condition(node, index)
+    yield from _sharing_conditions(node, module, path, index)
+    tensors = {**module._parameters, **module._buffers}
+    yield from _tensor_conditions(path, ((f"{path}.{name}", tensor) for name, tensor in tensors.items()), index)
+    yield input_of(node) is None and Unmet(f"{node.name} is called with arguments other than one input", **_given(node))
+
+
+def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
+    """That a call of `module` computes what its type says, and nobody listens."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    parametrized = "parametrizations" in module._modules and parametrize.is_parametrized(module)
+    yield parametrized and _parametrized(module, path)
+    yield type(module) not in kinds and _another_type(module, path, kinds)
+    yield "forward" in module.__dict__ and Unmet(
+        f"{path} has a forward method of its own, set on the instance",
+        actual="a forward of its own",
+        needed=f"that of {type(module).__name__}",
+    )
+    yield module_hook_condition(module, path)
+    yield gradient_hook_condition((f"{path}.{name}", tensor) for name, tensor in module._parameters.items())
+
+
+def autocast_condition(node: Node, index: GraphIndex) -> Condition:
+    """That `node` computes in the dtype of its tensors, not in one that autocast chooses for each operation."""
+    enter = index.autocast_around(node)
+    return enter is not None and Unmet(
+        f"{node.name} runs under autocast ({enter.args[0]}, {enter.args[1]}), which chooses each dtype",
+        remedy="capture the model without autocast",
+        actual=f"inside {enter.name}",
+        needed="no autocast",
+    )
+
+
+def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:
+    """That two layers compute in one dtype on one device. Their tensors have passed `layer_conditions`."""
+    mine, theirs = (
+        next((f"{t.dtype} on {t.device}" for h in one.held.values() if (t := h.tensor) is not None and t.dim()), "")
+        for one in (layer, other)
+    )
+    yield mine != theirs and Unmet(
+        f"{layer.name} is {mine} but {other.name} is {theirs}",
+        remedy="bring them to one dtype and device",
+        actual=f"{mine} and {theirs}",
+        needed="one dtype and device",
+    )
+
+
+def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
+    """That `tensor` is known to have `rank` dimensions; `why` ends the sentence that says so."""
+    info = info_of(tensor)
+    if info is None:
+        return Unmet(
+            f"the shape of {tensor.name} is not known: {why}",
+            remedy="capture the model with example inputs (fxopt.capture)",
+            actual="unknown",
+            needed=f"{rank} dimensions",
+        )
+    return len(info.shape) != rank and Unmet(
+        f"{tensor.name} has shape {tuple(info.shape)}: {why}",
+        actual=f"{len(info.shape)} dimensions",
+        needed=f"{rank} dimensions",
+    )
+
+
+def _given(node: Node) -> dict[str, str]:
+    """The arguments of a call against the one that is expected, in words."""
+    return {"actual": ", ".join([*map(str, node.args), *node.kwargs]) or "no argument", "needed": "one input"}
+
+
+def _parametrized(module: nn.Module, path: str) -> Unmet:
+    names = list(module.parametrizations)  # type: ignore[arg-type]
+    return Unmet(
+        f"{path} computes its {', '.join(names)} by a parametrization",
+        remedy=f"torch.nn.utils.parametrize.remove_parametrizations(module, {names[0]!r})",
+        actual="parametrized",
+        needed="a parameter",
+    )
+
+
+def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ...]) -> Unmet:
+    base = next((kind for kind in kinds if isinstance(module, kind)), None)
+    needed = " or ".join(kind.__name__ for kind in kinds)
+    what = f"a subclass of {base.__name__} that may compute something else" if base else f"not a {needed}"
+    return Unmet(f"{path} is a {type(module).__name__}, {what}", actual=type(module).__name__, needed=needed)
+
+
+def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:
+    calls = index.calls_of(module)
+    yield len(calls) > 1 and Unmet(
+        f"{path} is called {len(calls)} times, by {_others(calls, node)} as well, and all calls share its weights",
+        actual=f"{len(calls)} calls",
+        needed="1 call",
+    )
+    paths = index.paths_of(module)
+    yield len(paths) > 1 and Unmet(
+        f"{path} is registered under {len(paths)} names: {', '.join(paths)}",
+        actual=f"{len(paths)} names",
+        needed="1 name",
+    )
+    reads = [read for read in index.reads_of(path) if readers_of(read)]
+    yield bool(reads) and Unmet(
+        f"{reads[0].name} reads {reads[0].target}, which is in {path}",
+        actual=f"read by {reads[0].name}",
+        needed="unread",
+    )
+    yield _foreign_parent(path, index)
+
+
+def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> Conditions[None]:
+    """That a tensor which a function is given is registered in the graph module, and for this call alone."""
+    reader, name = held.reader, layer.name
+    if held.tensor is None or reader is None:
+        source = "a constant" if reader is None else f"computed by {reader.name}"
+        if reader is not None and reader.op == "placeholder":
+            source = f"the input {reader.name}"
+        yield Unmet(
+            f"the {role} of {name} is {source}, not a parameter or buffer of the model",
+            actual=source,
+            needed="a parameter or buffer",
+        )
+        return
+    yield held.path not in index.owners_of(held.tensor) and Unmet(
+        f"{held.path} is an attribute that is not registered as a parameter or buffer",
+        remedy="register it",
+        actual="an attribute",
+        needed="a parameter or buffer",
+    )
+    readers = [other for other in index.reads_of(held.path) if other.users]
+    users = [user for other in readers for user in readers_of(other)]
+    yield len(users) > 1 and Unmet(
+        f"{held.path} is read by {_others(users, layer.node)} as well as by {name}",
+        actual=f"{len(users)} readers",
+        needed="1 reader",
+    )
+    places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
+    yield places > 1 and Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
+    yield _foreign_parent(held.path, index)
+
+
+def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
+    """That nothing asks for the shape or dtype of a tensor of `layer`, which are to change."""
+    paths = [layer.path] if layer.module is not None else [held.path for held in layer.held.values()]
+    reads = [(read, user) for path in paths for read in index.reads_of(path) for user in read.users]
+    read, user = next(((read, user) for read, user in reads if user is not layer.node), (None, None))
+    return (read is not None and user is not None) and Unmet(
+        f"{user.name} asks for the shape or dtype of {read.target}, a tensor of {layer.name}",
+        actual=f"read by {user.name}",
+        needed="unread",
+    )
+
+
+def _foreign_parent(path: str, index: GraphIndex) -> Condition:
+    parent = index.module_at(path.rpartition(".")[0])
+    return (type(parent) is not nn.Module and parent is not index.gm) and Unmet(
+        f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
+        actual=type(parent).__name__,
+        needed="a plain module of the graph module",
+    )
+
+
+def _tensor_conditions(
+    name: str, tensors: Iterable[tuple[str, torch.Tensor | None]], index: GraphIndex
+) -> Conditions[None]:
+    known = [(path, tensor) for path, tensor in tensors if tensor is not None]
+    for path, tensor in known:
+        owners = index.owners_of(tensor)
+        yield len(owners) > 1 and Unmet(
+            f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
+            remedy="untie them: give each a copy",
+            actual=f"{len(owners)} owners",
+            needed="1 owner",
+        )
+        plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
+        yield (not plain or tensor.is_quantized) and Unmet(
+            f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
+            actual=f"{type(tensor).__name__} ({tensor.layout})",
+            needed="a plain strided tensor",
+        )
+    sized = [(path, tensor) for path, tensor in known if tensor.dim() > 0]
+    kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
+    yield len(kinds) > 1 and _mixed(name, sized)
+    yield any(not tensor.is_floating_point() for _, tensor in sized) and Unmet(
+        f"{name} has weights of dtype {sized[0][1].dtype}, not a floating-point dtype",
+        actual=str(sized[0][1].dtype),
+        needed="a floating-point dtype",
+    )
+
+
+def _mixed(name: str, tensors: list[tuple[str, torch.Tensor]]) -> Unmet:
+    found = ", ".join(f"{path.rpartition('.')[2]} {tensor.dtype} on {tensor.device}" for path, tensor in tensors)
+    return Unmet(
+        f"the tensors of {name} differ in dtype or device: {found}",
+        remedy="bring them to one dtype and device",
+        actual=found,
+        needed="one dtype and device",
+    )
+
+
+def _others(nodes: Iterable[Node], node: Node) -> str:
+    names = dict.fromkeys(other.name for other in nodes if other is not node)
+    return ", ".join(names) or node.name

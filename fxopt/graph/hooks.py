@@ -1,0 +1,55 @@
+"""Hooks of modules and tensors: functions that only the very module or tensor calls that they were registered with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from fxopt.graph.conditions import Condition, Unmet
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Where a module keeps its hooks."""
+
+_TENSOR_HOOKS = {
+    "_backward_hooks": "register_hook",
+    "_post_accumulate_grad_hooks": "register_post_accumulate_grad_hook",
+}
+"""Where a tensor keeps its hooks, and the method that registers one there."""
+
+
+def module_hook_condition(module: nn.Module, path: str) -> Condition:
+    """That no hook is called when `module` runs."""
+    for table in HOOKS:
+        hooks = getattr(module, table, None)
+        if hooks:
+            name = type(next(iter(hooks.values()))).__name__
+            what = table.strip("_").replace("_", " ").removesuffix("s")
+            hint = "pruning or weight norm: make it permanent first" if name != "function" else "remove the hook first"
+            return Unmet(
+                f"{path} has a {what} ({name}), which would no longer see the same call",
+                remedy=hint,
+                actual=f"{len(hooks)} {what}{'s' if len(hooks) > 1 else ''}",
+                needed="none",
+            )
+    return False
+
+
+def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) -> Condition:
+    """That none of `tensors`, given with their paths, has a hook for its gradient."""
+    for path, tensor in tensors:
+        register = gradient_hook_of(tensor) if tensor is not None else ""
+        if register:
+            return Unmet(
+                f"{path} has a gradient hook ({register}), which no tensor in its place would call",
+                remedy=f"remove the hook first, by the handle that {register} returned",
+                actual="a gradient hook",
+                needed="none",
+            )
+    return False
+
+
+def gradient_hook_of(tensor: torch.Tensor) -> str:
+    """The method that registered a hook for the gradient of `tensor`; empty where there is none."""
+    return next((method for table, method in _TENSOR_HOOKS.items() if getattr(tensor, table, None)), "")

@@ -1,0 +1,218 @@
+"""Jumps: operations whose result changes in a step where a number crosses a bound, as floor, comparisons and argmax.
+
+A number that is rounded otherwise may lie on the other side of the bound, and the result is then another one, however
+small the difference was: with ``x = 41 * 3``, ``floor(x / 41)`` is 3 and ``floor(x * (1 / 41))`` may be 2. So a rewrite
+that is exact up to rounding leaves a site alone where its value reaches a jump through operations that work number by
+number or only move numbers. Those that mix numbers (matrix products, sums, softmax, norms) end the search: behind them
+every rounding is mixed already, and only numbers can tell.
+
+An index is an integer, which a float becomes by a jump; so ``one_hot`` and indexing need no entry of their own.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+
+from fxopt.graph.conditions import Condition, Unmet
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.metadata import reads_metadata_only
+from fxopt.graph.nodes import info_of, inputs_of, operation_name, target_name
+from fxopt.graph.operators import POINTWISE, calls_torchs_own
+
+JUMPS = frozenset({
+    *("floor", "ceil", "round", "trunc", "fix", "frac", "floor_divide", "floordiv", "remainder", "mod", "fmod"),
+    *("divmod", "eq", "ne", "lt", "le", "gt", "ge", "equal", "not_equal", "less", "less_equal", "greater"),
+    *("greater_equal", "isclose", "allclose", "isin", "sign", "sgn", "signbit", "copysign", "heaviside", "angle"),
+    *("atan2", "arctan2", "logical_and", "logical_or", "logical_xor", "logical_not", "not", "truth", "any", "all"),
+    *("nonzero", "argwhere", "count_nonzero", "is_nonzero", "long", "int", "short", "byte", "char", "bool", "argmax"),
+    *("argmin", "argsort", "bucketize", "searchsorted", "histc", "histogram", "unique", "unique_consecutive"),
+    *("multinomial", "bernoulli", "threshold", "hardshrink", "frexp", "poisson"),
+})  # fmt: skip
+"""By name, without underscores around it. Quantizing is one as well, by the beginning of its name."""
+
+_QUANTIZING = ("quantize", "fake_quantize")
+_CONVERSIONS = frozenset({"to", "type", "type_as", "to_copy", "view", "convert_element_type"})
+"""By name: they jump where they give integers."""
+
+_CONTINUOUS = (POINTWISE - JUMPS) | {
+    *("subtract", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "logsigmoid", "tanhshrink", "expit"),
+    *("isposinf", "isneginf", "pos", "radd", "rmul", "rtruediv", "rpow"),
+}
+"""By name, beside those that torch tags: number by number."""
+
+_MOVES = _CONVERSIONS | {
+    *("view_as", "unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "transpose", "permute"),
+    *("t", "swapaxes", "swapdims", "movedim", "moveaxis", "unsqueeze", "squeeze", "expand", "expand_as"),
+    *("broadcast_to", "contiguous", "clone", "detach", "alias", "narrow", "select", "slice", "getitem", "setitem"),
+    *("index", "index_select", "gather", "take", "take_along_dim", "masked_select", "masked_fill", "masked_scatter"),
+    *("cat", "concat", "stack", "concatenate", "hstack", "vstack", "dstack", "chunk", "split", "split_with_sizes"),
+    *("tensor_split", "unbind", "repeat", "repeat_interleave", "tile", "roll", "flip", "pad", "constant_pad_nd"),
+    *("unfold", "diag", "diagonal", "tril", "triu", "scatter", "index_put", "index_copy", "slice_scatter"),
+    *("select_scatter", "copy", "fill", "msort", "dropout", "float", "double", "half", "bfloat16", "cpu", "cuda"),
+    *("item", "tolist", "local_scalar_dense"),
+}  # fmt: skip
+"""By name: they move numbers, or convert them to another dtype."""
+
+_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "values"})
+
+_PAIRS = frozenset({"topk", "sort", "kthvalue", "mode", "cummax", "cummin"})
+_PAIRS_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
+"""By name: they give values, which are moved, and their places, which jump."""
+
+_MODULES = (nn.ReLU, nn.ReLU6, nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.SELU, nn.CELU, nn.LeakyReLU, nn.PReLU, nn.Sigmoid,
+            nn.LogSigmoid, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.Softplus, nn.Softsign, nn.Softshrink,
+            nn.Tanhshrink, nn.Tanh, nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)  # fmt: skip
+_JUMPING_MODULES = (nn.Hardshrink, nn.Threshold)
+
+_OTHER_NAMES = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv", "ipow": "pow", "imod": "mod",
+                "ifloordiv": "floordiv", "rmod": "mod", "rfloordiv": "floordiv"}  # fmt: skip
+
+
+def jump_condition(node: Node, index: GraphIndex) -> Condition:
+    """That the value of `node` reaches no jump through operations that work number by number or move numbers."""
+    jump = index.cached_for_a_run(_jumps_behind, lambda: _jumps_behind(index)).get(node)
+    return jump is not None and Unmet(
+        f"{node.name} reaches {jump.name} ({target_name(jump)}), where a number that is rounded otherwise may come out "
+        "on the other side of a bound",
+        remedy="leave it as it is; only a rewrite that gives the same bits is safe there",
+        actual=f"read by {jump.name}",
+        needed="the same bits, or no such operation behind it",
+    )
+
+
+def _jumps_behind(index: GraphIndex) -> dict[Node, Node]:
+    """The nodes whose values reach a jump, each with the nearest one."""
+    search = _Search(index)
+    for node in index.gm.graph.nodes:
+        if node.op.startswith("call_") and search.jumps(node):
+            search.go_up(node, node)
+    while search.todo:
+        node = search.todo.popleft()
+        if search.passes_on(node):
+            search.go_up(node, search.found[node])
+    return search.found
+
+
+class _Search:
+    """The way up from the jumps."""
+
+    def __init__(self, index: GraphIndex) -> None:
+        self.index = index
+        self.found: dict[Node, Node] = {}
+        self.todo: deque[Node] = deque()
+
+    def go_up(self, reader: Node, jump: Node) -> None:
+        """Note that the inputs of `reader` reach `jump`, and so does what was written to their memory before."""
+        for node in inputs_of(reader):
+            if reads_metadata_only(reader, node) or not _may_be_rounded(node):
+                continue
+            self._note(node, jump)
+            for origin in self.index.origins(node) if self._writers else ():
+                for writer in self._writers.get(origin, ()):
+                    if writer < reader:
+                        self._note(writer, jump)
+
+    def _note(self, node: Node, jump: Node) -> None:
+        if node not in self.found:
+            self.found[node] = jump
+            self.todo.append(node)
+
+    @cached_property
+    def _writers(self) -> dict[Node, list[Node]]:
+        """The nodes that write in place, by the tensors whose memory they may write to."""
+        writers: dict[Node, list[Node]] = {}
+        for writer in self.index.writers:
+            for written in self.index.effects(writer).written:
+                for origin in self.index.origins(written):
+                    writers.setdefault(origin, []).append(writer)
+        return writers
+
+    def jumps(self, node: Node) -> bool:
+        """Whether a small difference of an input may make a large one of the result."""
+        if node.op == "call_module":
+            module = self.index.module_of(node)
+            pair = bool(getattr(module, "return_indices", False))
+            return isinstance(module, _JUMPING_MODULES) or (pair and _places_are_read(node))
+        name = _name(node)
+        if name.startswith(_QUANTIZING):
+            return True
+        if name in JUMPS:
+            return calls_torchs_own(node)
+        if name in ("div", "divide", "true_divide"):
+            return node.kwargs.get("rounding_mode") is not None
+        if _gives_pair(node, name):
+            return _places_are_read(node)
+        return name in _CONVERSIONS and calls_torchs_own(node) and _gives_steps(node)
+
+    def passes_on(self, node: Node) -> bool:
+        """Whether the result differs as an input does, number by number; not where it jumps."""
+        if node.op == "call_module":
+            return isinstance(self.index.module_of(node), _MODULES)
+        if node.op not in ("call_function", "call_method") or not calls_torchs_own(node) or self.jumps(node):
+            return False
+        name = _name(node)
+        if name == "getattr":
+            return node.args[1] in _ATTRIBUTES
+        return name in _CONTINUOUS or name in _MOVES or _gives_pair(node, name) or is_tagged_pointwise(name)
+
+
+def _name(node: Node) -> str:
+    """The operation by name, in place or not, by its method of an operator or not."""
+    name = operation_name(node).strip("_")
+    return _OTHER_NAMES.get(name, name)
+
+
+@functools.cache
+def is_tagged_pointwise(name: str) -> bool:
+    """Whether torch says of an overload of the operator of this name that it works number by number."""
+    packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
+
+
+def _may_be_rounded(node: Node) -> bool:
+    """Whether `node` may hold numbers that are rounded: integers and truth values are not."""
+    info = info_of(node)
+    return info is None or info.dtype.is_floating_point or info.dtype.is_complex
+
+
+def _gives_steps(node: Node) -> bool:
+    """Whether a conversion is to integers, truth values or floats of 8 bits and fewer."""
+    given = [_dtype(value) for value in (*node.args, *node.kwargs.values())]
+    info = info_of(node)
+    dtypes = [dtype for dtype in (*given, info.dtype if info is not None else None) if dtype is not None]
+    return any(dtype.itemsize < 2 or not (dtype.is_floating_point or dtype.is_complex) for dtype in dtypes)
+
+
+def _dtype(value: Any) -> torch.dtype | None:
+    """An argument as a dtype, also by the name of a tensor class: ``"torch.LongTensor"``."""
+    if isinstance(value, str) and value.endswith("Tensor"):
+        value = getattr(torch, value.rpartition(".")[2].removesuffix("Tensor").lower(), None)
+    return value if isinstance(value, torch.dtype) else None
+
+
+def _gives_pair(node: Node, name: str) -> bool:
+    """Whether a call gives values and their places."""
+    by_dimension = len(node.args) > 1 and type(node.args[1]) is int
+    return (
+        name in _PAIRS
+        or name.endswith("_with_indices")
+        or (name in _PAIRS_BY_DIMENSION and (by_dimension or "dim" in node.kwargs))
+    )
+
+
+def _places_are_read(node: Node) -> bool:
+    """Whether anything but the values of a pair is used."""
+    for user in node.users:
+        item = user.args[1] if len(user.args) > 1 and operation_name(user) in ("getitem", "getattr") else None
+        if item not in (0, "values") and not (item is not None and not user.users):
+            return True
+    return False

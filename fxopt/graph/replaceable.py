@@ -1,0 +1,195 @@
+"""Whether the users of a node may read another one instead that is there already, such as the input of `x * 1`.
+
+The numbers may be the same and the difference still show: to whoever writes in place to one of the two, to the caller,
+who gets a tensor of his own back where there was a copy, and to a ``view`` that does not take the strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from torch import nn
+from torch.fx import Node
+
+from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
+from fxopt.graph.effects import is_pointwise
+from fxopt.graph.guards import unaltered_conditions
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.metadata import readers_of
+from fxopt.graph.nodes import info_of, input_of, operation_name
+from fxopt.graph.operators import MOVING, ROW_MAJOR, VIEWS, calls_torchs_own
+from fxopt.graph.strides import needs_contiguous
+from fxopt.graph.writes import unwritten_condition
+
+_ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
+_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+
+
+def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Collection[Node] = ()) -> Conditions[None]:
+    """That nobody can tell when `new` is read in place of `old`, by ``rewriter.replace(old, new)``.
+
+    That the two hold the same numbers is for the pass to know; that they have the same shape and dtype is a condition.
+
+    Args:
+        going: nodes that are taken out together with `old`, so that what they read does not matter.
+    """
+    before, after = info_of(old), info_of(new)
+    yield (before is None or after is None) and Unmet(
+        f"the shape and dtype of {old.name if before is None else new.name} are not known",
+        remedy="capture the model with example inputs (fxopt.capture)",
+        actual="unknown",
+        needed="known",
+    )
+    yield before != after and Unmet(
+        f"{old.name} is {before}, but {new.name} is {after}", actual=str(after), needed=str(before)
+    )
+    yield from shared_memory_conditions(old, (new,), index, going)
+    yield strides_condition(old, new, index)
+
+
+def shared_memory_conditions(
+    old: Node, sources: Sequence[Node], index: GraphIndex, going: Collection[Node] = ()
+) -> Conditions[None]:
+    """That nobody can tell when what stands for `old` shares memory with `sources`, by writing or by what is returned.
+
+    For `going` see `read_instead_conditions`.
+    """
+    gone = {old, *going}
+    for source in sources:
+        alone = index.is_fresh(source) and all(user in gone for user in source.users)
+        if alone or _is_view_of(old, source, index):
+            continue
+        end = index.gm.graph.output_node()
+        for tensor in (old, source):
+            when = f"later, which {old.name} and {source.name} then share"
+            yield unwritten_condition(tensor, old, end, index, when, may=True)
+        yield _returned_condition(old, source, index)
+
+
+def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
+    """That nobody can tell when what stands for `old` is not its own but `what`, by writing or by what is returned.
+
+    Args:
+        what: in words, what it would be.
+        returned: whether it matters that `old`, or a view of it, is returned.
+    """
+    end = index.gm.graph.output_node()
+    yield unwritten_condition(old, old, end, index, f"later, which would then be {what}", may=True)
+    yield (returned and is_returned(old, index)) and Unmet(
+        f"{old.name} is returned, and would then be {what}",
+        actual=f"an output that is {what}",
+        needed="an output with memory of its own",
+    )
+
+
+def is_returned(node: Node, index: GraphIndex) -> bool:
+    """Whether the caller may get `node`, or a view of it."""
+    return index.gm.graph.output_node() in _held_by_it(node, index)
+
+
+def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned: bool = True) -> Condition:
+    """That `new` lies in memory as `old` does, or nothing relies on how `old` does. Of None, it is not known.
+
+    Args:
+        turned: whether dimensions of what takes the place of `old` may lie in another order, or only with gaps.
+    """
+    in_order = new is not None and _is_pointwise_of(old, new)  # it may have gaps alone that `old` has not
+    same = new is not None and (
+        _is_view_of(old, new, index) or (index.is_fresh(new) and (_is_row_major(new, index) or in_order))
+    )
+    what = new.name if new is not None else "what takes its place"
+    adds = None if same or new is None else _adds_up(old, index)  # what is new is rounded anew anyway
+    if adds is not None:
+        return Unmet(
+            f"{adds.name} may add up the numbers of {old.name} in the order of memory, and {what} may lie otherwise",
+            remedy="give what stands for it by .contiguous()",
+            actual="unknown strides",
+            needed="those of a new tensor",
+        )
+    return (not same and needs_contiguous(old, index, turned=turned and not in_order)) and Unmet(
+        f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie otherwise",
+        remedy="give what stands for it by .contiguous()",
+        actual="unknown strides",
+        needed="those of a new tensor",
+    )
+
+
+def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition:
+    """That the caller does not get by way of `old` what he has already."""
+    held = _held_by_it(old, index)
+    end = index.gm.graph.output_node()
+    if end not in held:
+        return False
+    for owner in index.origins(source):
+        if owner.op in ("placeholder", "get_attr"):
+            whose = "the caller's own" if owner.op == "placeholder" else "the model's own"
+            return Unmet(
+                f"{old.name} is returned, and would be {whose} {owner.target} where it is a tensor of its own",
+                actual=f"an output that shares memory with {owner.name}",
+                needed="an output with memory of its own",
+            )
+    for output in end.all_input_nodes:
+        if output not in held and index.may_share_memory(output, source):
+            return Unmet(
+                f"{old.name} and {output.name} are both returned, and would share memory",
+                actual=f"an output that shares memory with {output.name}",
+                needed="an output with memory of its own",
+            )
+    return False
+
+
+def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:
+    """`old`, and all that may be it or a view of it, with the output node where it is returned."""
+    found = {old}
+    todo = [old]
+    while todo:
+        for user in readers_of(todo.pop()):
+            if user not in found and not index.is_fresh(user):
+                found.add(user)
+                todo.append(user)
+    return found
+
+
+def _adds_up(old: Node, index: GraphIndex) -> Node | None:
+    """A reader of `old` whose result depends, in its last bits, on how `old` lies in memory."""
+    for node in _held_by_it(old, index):
+        for user in readers_of(node):
+            module = index.module_of(user)
+            moves = is_pointwise(user) or operation_name(user) in MOVING or isinstance(module, _ACTIVATIONS)
+            if index.is_fresh(user) and not moves:
+                return user
+    return None
+
+
+def _is_row_major(node: Node, index: GraphIndex) -> bool:
+    """Whether the result of `node` is known to be contiguous, whatever its inputs are."""
+    return operation_name(node) in ROW_MAJOR or isinstance(index.module_of(node), nn.Linear | nn.Embedding)
+
+
+def _is_pointwise_of(node: Node, source: Node) -> bool:
+    """Whether `node` is `source` put through operations that work element by element, and so keep its order."""
+    while node is not source:
+        if not is_pointwise(node) or len(node.all_input_nodes) != 1:
+            return False
+        node = node.all_input_nodes[0]
+    return True
+
+
+def _is_view_of(node: Node, source: Node, index: GraphIndex) -> bool:
+    """Whether `node` is known to be `source` itself or a view of it, as it is."""
+    while node is not source:
+        if not _is_view(node, index):
+            return False
+        x = input_of(node) if node.op == "call_module" else node.args[0] if node.args else None
+        if not isinstance(x, Node):
+            return False
+        node = x
+    return True
+
+
+def _is_view(node: Node, index: GraphIndex) -> bool:
+    if node.op == "call_module":
+        module = index.module_of(node)
+        same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
+        return same and (isinstance(module, nn.Identity) or not getattr(module, "training", True))
+    return node.op in ("call_function", "call_method") and operation_name(node) in VIEWS and calls_torchs_own(node)

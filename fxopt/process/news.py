@@ -1,0 +1,36 @@
+"""News of long work to whoever waits for it, and may end it. The thread knows the listener; no call carries it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+from fxopt.errors import CancelledError
+
+Listener = Callable[[str], bool | None]
+"""Told the stage in a few words; False asks the work to end."""
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextlib.contextmanager
+def news_to(listener: Listener | None) -> Iterator[None]:
+    """Tell `listener` the news of this thread meanwhile.
+
+    >>> with news_to(print):
+    ...     tell("reading the weights")
+    reading the weights
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(stage: str) -> None:
+    """Tell the listener, if there is one. Raises a `CancelledError` where it asks the work to end."""
+    listener = _listener.get()
+    if listener is not None and listener(stage) is False:
+        raise CancelledError(f"it was cancelled at: {stage}")

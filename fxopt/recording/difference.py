@@ -1,0 +1,239 @@
+"""What leads from one state of a graph module to another, as a patch of primitive edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from fxopt.recording.changes import (
+    Call,
+    Edit,
+    EraseNode,
+    InsertNode,
+    NodeRecord,
+    Patch,
+    Ref,
+    SetCall,
+    SetMeta,
+    SetModule,
+    SetTensor,
+)
+from fxopt.recording.hand_edit import (
+    ABSENT,
+    ArrangeMembers,
+    ArrangeNodes,
+    SetAttribute,
+    SetCodegen,
+    SetItem,
+    SetNames,
+    SetType,
+)
+from fxopt.recording.snapshot import (
+    TABLES,
+    GraphState,
+    ModuleState,
+    NodeState,
+    Snapshot,
+    children_of,
+    own_attributes,
+    same_items,
+    same_value,
+)
+
+
+def difference(before: Snapshot, after: Snapshot) -> Patch:
+    """The edits that lead from `before` to `after`, of one graph module or of two.
+
+    Nodes are compared by name, and modules and tensors by identity. The values of metadata and of attributes are
+    compared by identity too: a list in ``node.meta`` that something was appended to counts as the same.
+    """
+    modules = _Modules(before, after)
+    modules.compare("", before.modules[id(before.gm)], after.modules[id(after.gm)])
+    nodes = list(_nodes(before.graph, after.graph))
+    return Patch((*modules.first, *modules.added, *nodes, *modules.removed, *modules.last))
+
+
+# ---- nodes
+
+
+def _nodes(old: GraphState, new: GraphState) -> Iterator[Edit]:
+    stays = [state.name for state in new.nodes if state.name in old.by_name]
+    moved = stays != [state.name for state in old.nodes if state.name in new.by_name]
+    if moved:
+        yield ArrangeNodes(tuple(old.by_name), ())
+    for state, before in _with_next(new.nodes, old.by_name):
+        if state.name not in old.by_name:
+            yield InsertNode(_record(state, new), before)
+    renamed = any(old.names.get(node, name) != name for node, name in new.names.items())
+    is_same_graph = old.graph is new.graph and not renamed
+    for name in stays:
+        yield from _changes(old.by_name[name], new.by_name[name], old, new, is_same_graph)
+    for state, before in reversed(list(_with_next(old.nodes, new.by_name))):
+        if state.name not in new.by_name:
+            yield EraseNode(_record(state, old), before)
+    if moved:
+        yield ArrangeNodes((), tuple(new.by_name))
+    if old.codegen is not new.codegen:
+        yield SetCodegen(old.codegen, new.codegen)
+    yield from _names(old, new)
+
+
+def _with_next(nodes: tuple[NodeState, ...], stays: dict[str, NodeState]) -> Iterator[tuple[NodeState, str]]:
+    """Each node with the name of the next one that stays; that of the root, which is empty, at the end."""
+    names = [""]
+    for state in reversed(nodes):
+        names.append(state.name if state.name in stays else names[-1])
+    return zip(nodes, names[-2::-1])
+
+
+def _changes(a: NodeState, b: NodeState, old: GraphState, new: GraphState, is_same_graph: bool) -> Iterator[Edit]:
+    untouched = (
+        is_same_graph and a.node is b.node and a.args is b.args and a.kwargs is b.kwargs
+        and a.target is b.target and a.op == b.op
+    )  # fmt: skip
+    if not untouched:
+        was, now = _call(a, old), _call(b, new)
+        if not same_value(vars(was), vars(now)):
+            yield SetCall(a.name, was, now)
+    if a.type is not b.type and a.type != b.type:
+        yield SetType(a.name, a.type, b.type)
+    if not same_items(a.meta, b.meta):
+        yield from _meta(a, b)
+
+
+def _meta(a: NodeState, b: NodeState) -> Iterator[Edit]:
+    for key in {**a.meta, **b.meta}:
+        was, now = a.meta.get(key, ABSENT), b.meta.get(key, ABSENT)
+        if was is now or same_value(was, now):
+            continue
+        if was is None or now is None:  # which SetMeta takes for no entry
+            yield SetItem("", "", a.name, key, was, now)
+        else:
+            yield SetMeta(a.name, key, None if was is ABSENT else was, None if now is ABSENT else now)
+
+
+def _names(old: GraphState, new: GraphState) -> Iterator[Edit]:
+    """Automatic names of later nodes must not depend on what was done and undone."""
+    bases = {
+        base for base in old.base_count.keys() | new.base_count.keys()
+        if old.base_count.get(base) != new.base_count.get(base)
+    }  # fmt: skip
+    nodes = old.by_name.keys() | new.by_name.keys()
+    freed, taken = old.used_names - new.used_names - nodes, new.used_names - old.used_names - nodes
+    if bases or freed or taken:
+        yield SetNames(
+            {base: old.base_count.get(base) for base in bases},
+            {base: new.base_count.get(base) for base in bases},
+            freed,
+            taken,
+        )
+
+
+def _record(state: NodeState, graph: GraphState) -> NodeRecord:
+    return NodeRecord(state.name, _call(state, graph), state.type, state.meta)
+
+
+def _call(state: NodeState, graph: GraphState) -> Call:
+    """With the names that the inputs had at the time."""
+
+    def ref(node: Node) -> Ref:
+        return Ref(graph.names.get(node, node.name))
+
+    args, kwargs = map_arg((state.args, state.kwargs), ref)  # type: ignore[arg-type]
+    return Call(state.op, state.target, args, kwargs)
+
+
+# ---- modules
+
+
+class _Modules:
+    """Compares module trees. What is added goes before the edits of nodes, and what is removed after them."""
+
+    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+        self.before, self.after = before, after
+        self.first: list[Edit] = []
+        self.added: list[Edit] = []
+        self.removed: list[Edit] = []
+        self.last: list[Edit] = []
+        self._seen: set[tuple[int, int]] = set()
+
+    def compare(self, path: str, old: ModuleState, new: ModuleState) -> None:
+        """Compare two modules that belong to the graph module: itself, or a container of torch.fx."""
+        if (id(old), id(new)) in self._seen:
+            return
+        self._seen.add((id(old), id(new)))
+        was, now = children_of(old), children_of(new)
+        for name in {**was, **now}:
+            a, b = was.get(name), now.get(name)
+            if type(a) is nn.Module and type(b) is nn.Module:
+                self.compare(_join(path, name), self.before.modules[id(a)], self.after.modules[id(b)])
+            elif a is not b:
+                (self.added if b is not None else self.removed).append(SetModule(_join(path, name), a, b, ()))
+        self._tensors(path, old, new)
+        self._orders(path, old, new)
+        self._attributes(path, old, new)
+
+    def _tensors(self, path: str, old: ModuleState, new: ModuleState) -> None:
+        was, now = _registered(old), _registered(new)
+        for name in {**was, **now}:
+            a, b = was.get(name, _NOTHING), now.get(name, _NOTHING)
+            if a[0] is b[0] and a[1] == b[1]:
+                continue
+            where = _join(path, name)
+            if _table(a[0]) == _table(b[0]) and a[1] == b[1]:
+                self.added.append(SetTensor(where, a[0], b[0], (), a[1]))
+                continue
+            if a[0] is not None:
+                self.added.append(SetTensor(where, a[0], None, (), a[1]))
+            if b[0] is not None:
+                self.added.append(SetTensor(where, None, b[0], (), b[1]))
+
+    def _orders(self, path: str, old: ModuleState, new: ModuleState) -> None:
+        for table in TABLES:
+            was = tuple(name for name in old.members(table))
+            now = tuple(name for name in new.members(table))
+            if was != now:
+                self.first.append(ArrangeMembers(path, table, was, ()))
+                self.last.append(ArrangeMembers(path, table, (), now))
+
+    def _attributes(self, path: str, old: ModuleState, new: ModuleState) -> None:
+        for name in {**dict.fromkeys(own_attributes(old)), **dict.fromkeys(own_attributes(new))}:
+            a, b = old.value(name), new.value(name)
+            if isinstance(a, dict) and isinstance(b, dict):
+                for key in {**a, **b}:
+                    was, now = a.get(key, ABSENT), b.get(key, ABSENT)
+                    if was is not now and not same_value(was, now):
+                        self.last.append(SetItem(path, name, "", key, was, now))
+            elif a is not b and not same_value(a, b) and not (_is_container(a) and same_items(a, b)):
+                self.last.append(SetAttribute(path, name, a, b))
+
+
+_NOTHING: tuple[torch.Tensor | None, bool] = (None, True)
+
+
+def _registered(state: ModuleState) -> dict[str, tuple[torch.Tensor | None, bool]]:
+    """The parameters and buffers of a module, each with whether it belongs to the ``state_dict``."""
+    passing = state.value("_non_persistent_buffers_set")
+    return {
+        name: (tensor, name not in passing)
+        for table in ("_parameters", "_buffers")
+        for name, tensor in state.members(table).items()
+        if tensor is not None
+    }
+
+
+def _table(tensor: torch.Tensor | None) -> str:
+    return "" if tensor is None else "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, list | set)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

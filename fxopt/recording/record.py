@@ -1,0 +1,74 @@
+"""Recording what a function does to a graph module, so that it is all or nothing and has an exact way back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch.fx import GraphModule
+
+from fxopt.errors import RewriteError
+from fxopt.recording.changes import Patch
+from fxopt.recording.difference import difference
+from fxopt.recording.preserve import preserve
+from fxopt.recording.snapshot import Snapshot
+
+Transform = Callable[[GraphModule], GraphModule]
+
+
+def record(
+    transform: Transform, gm: GraphModule, name: str, *, copy_tensors: bool, lint_and_recompile: bool
+) -> tuple[GraphModule, Patch]:
+    """What `transform`, of the transformation called `name`, makes of `gm`, and the edits that lead there.
+
+    Raises:
+        TypeError: it returned something else than a graph module.
+        RewriteError: it left a graph that is not well formed, wrote over the numbers of a tensor, or changed a graph
+            module inside. As with any other exception, the graph module is as it was.
+    """
+    before = Snapshot.of(gm, copy_tensors)
+    try:
+        result = _transformed(transform, before, name, lint_and_recompile)
+        patch = difference(before, Snapshot.of(result, with_tensors=False))
+        if lint_and_recompile:
+            result.recompile()
+    except BaseException as error:
+        lost = before.restore()
+        error.add_note(_note(lost))
+        raise
+    if result is not gm and result.graph is not before.graph.graph:
+        before.restore()
+    return result, patch
+
+
+def _transformed(transform: Transform, before: Snapshot, name: str, lint: bool) -> GraphModule:
+    given: object = transform(before.gm)
+    if not isinstance(given, GraphModule):
+        raise TypeError(
+            f"{name}.transform returned {'None' if given is None else f'a {type(given).__name__}'}; it must return the "
+            "torch.fx.GraphModule, changed in place or not"
+        )
+    inside = before.changed_graph_inside()
+    if inside:
+        raise RewriteError(
+            f"{name} changed the graph of {inside}, a graph module inside this one, which cannot be undone from here; "
+            "call the transformation with that graph module itself"
+        )
+    written = preserve(before, given)
+    if written:
+        raise RewriteError(
+            f"{name} wrote over the numbers of {', '.join(written)} in place (mul_, copy_, .data or the like), which "
+            "cannot be undone. Let it give the module a new tensor instead (module.weight = nn.Parameter(...)), or set "
+            f"{name}.copy_tensors = True: then all parameters and buffers are copied first"
+        )
+    if lint:
+        try:
+            given.graph.lint()
+        except (RuntimeError, ValueError) as error:
+            raise RewriteError(f"{name} left a graph that is not well formed: {error}") from error
+    return given
+
+
+def _note(lost: list[str]) -> str:
+    if lost:
+        return f"The graph module is as it was, except for the numbers in {', '.join(lost)}, which were written over."
+    return "The graph module is as it was before the call."

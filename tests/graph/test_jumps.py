@@ -1,0 +1,293 @@
+"""Rounding before a jump: where a value reaches floor, a comparison or argmax, what is not exact leaves it alone."""
+
+import operator
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.fx import GraphModule, symbolic_trace
+from torch.fx.passes.shape_prop import ShapeProp
+
+import fxopt
+from fxopt import ALL_PASSES, ChangeTrueDivToMulByInverse, FoldBatchNorm, FuseBiasInLinear, MergeLinears, Pass
+from fxopt.core import TensorInfo
+from fxopt.graph import jumps
+from fxopt.graph.jumps import JUMPS, _Search, is_tagged_pointwise
+from tests.examples import outputs
+from tests.fuzz.rules import add_linears, fold_scale, join_linears
+from tests.passes.asserts import Net, assert_close_and_reversible, captured
+
+X = (torch.arange(-24.0, 24.0) * 41).reshape(6, 8)  # of which `X * (1 / 41)` is no whole number at some
+DIVIDE = ChangeTrueDivToMulByInverse()
+Step = Callable[[torch.Tensor], Any]
+
+JUMPING: dict[str, Step] = {
+    "long": lambda y: y.long(),
+    "int": lambda y: y.int(),
+    "bool": lambda y: (y - 3).bool(),
+    "to": lambda y: y.to(torch.int64),
+    "to by keyword": lambda y: y.to(dtype=torch.int32),
+    "type": lambda y: y.type("torch.LongTensor"),
+    "float8": lambda y: y.to(torch.float8_e4m3fn).float(),
+    "floor": torch.floor,
+    "ceil": torch.ceil,
+    "round": torch.round,
+    "trunc": lambda y: y.trunc(),
+    "frac": lambda y: y.frac(),
+    "in place": lambda y: (y + 0).floor_(),
+    "floor division": lambda y: y // 1,
+    "div with a rounding mode": lambda y: torch.div(y, 1, rounding_mode="floor"),
+    "remainder": lambda y: y % 1,
+    "fmod": lambda y: torch.fmod(y, 1),
+    "equality": lambda y: y == 3,
+    "a comparison": lambda y: (y < 3) * 1.0,
+    "a comparison by method": lambda y: y.ge(3).float(),
+    "a condition": lambda y: torch.where(y >= 3, 1.0, 0.0),
+    "sign": lambda y: torch.sign(y - 3),
+    "argmax": lambda y: y.argmax(-1),
+    "argmin": lambda y: torch.argmin(y, -1),
+    "argsort": lambda y: y.argsort(-1),
+    "indices of sort": lambda y: y.sort(-1)[1],
+    "indices of topk": lambda y: torch.topk(y, 2).indices,
+    "both of topk": lambda y: y.topk(2),
+    "indices of max": lambda y: y.max(dim=-1)[1],
+    "indices of a pool": lambda y: F.max_pool1d(y, 2, return_indices=True)[1],
+    "bucketize": lambda y: torch.bucketize(y, torch.arange(5.0)),
+    "searchsorted": lambda y: torch.searchsorted(torch.arange(8.0), y.contiguous()),
+    "one hot": lambda y: F.one_hot(y.clamp(0, 9).long(), 10),
+    "an index": lambda y: torch.arange(10)[y.clamp(0, 9).long()],
+    "hardshrink": lambda y: F.hardshrink(y, 3.0),
+    "threshold": lambda y: F.threshold(y, 3.0, 0.0),
+    "logical not": lambda y: torch.logical_not(y - 3),
+    "quantizing": lambda y: torch.fake_quantize_per_tensor_affine(y, 1.0, 0, -128, 127),
+}
+
+ON_THE_WAY: dict[str, Step] = {
+    "arithmetic": lambda y: (2 - y * 3).abs(),
+    "activations": lambda y: F.relu(y).clamp(0, 9).minimum(torch.tensor(7.0)),
+    "moves": lambda y: y.view(-1, 4).transpose(0, 1)[1:].unsqueeze(0).contiguous(),
+    "a cat": lambda y: torch.cat([y, y + 1]),
+    "chunks": lambda y: y.chunk(2)[1],
+    "a conversion": lambda y: y.double(),
+    "a choice": lambda y: torch.where(torch.ones_like(y) > 0, y, 0.0),
+    "a mask": lambda y: y.masked_fill(torch.ones_like(y) > 2, 0.0),
+    "values of topk": lambda y: y.topk(2)[0],
+    "a copy": lambda y: torch.zeros_like(y).copy_(y),
+    "a sum in place": lambda y: _added(torch.zeros_like(y), y),
+}
+
+NO_JUMP: dict[str, Step] = {
+    "activations": lambda y: F.relu(y) + F.hardswish(y) + F.leaky_relu(y),
+    "clamp": lambda y: y.clamp(-3, 3),
+    "a choice by something else": lambda y: torch.where(torch.ones(8) > 0, y, 0.0),
+    "a comparison of something else": lambda y: y * (torch.ones(8) > 0),
+    "a shape": lambda y: y * (y.shape[0] // 2) + y.ndim % 2,
+    "argmax after a softmax": lambda y: y.softmax(-1).argmax(-1),
+    "floor after a product": lambda y: torch.floor(y @ torch.ones(8, 8)),
+    "values of max": lambda y: y.max(dim=-1)[0],
+    "values of sort": lambda y: y.sort(-1)[0],
+    "a floor before it": lambda y: y + torch.floor(torch.ones(8)),
+    "another dtype": lambda y: y.to(torch.float64),
+    "whether it is finite": lambda y: y.isfinite(),
+}
+
+
+def _added(into: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    into.view(-1).add_(y.view(-1))
+    return into
+
+
+def traced(step: Step, c: float) -> GraphModule:
+    """The division and what comes after, without shapes."""
+    return symbolic_trace(Net(lambda m, x: step(x / c)))
+
+
+class Steps(nn.Module):
+    """For each step, the division of an input of its own and what comes after."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def forward(self, *inputs: torch.Tensor) -> list[Any]:
+        return [step(x / 41) for step, x in zip(self.steps, inputs, strict=True)]
+
+
+def with_shapes(steps: list[Step]) -> list[GraphModule]:
+    graphs = [traced(step, 41) for step in steps]
+    for gm in graphs:
+        ShapeProp(gm).propagate(X.clone())
+    return graphs
+
+
+def as_operators(steps: list[Step]) -> list[GraphModule]:
+    made = torch.export.export(Steps(steps), tuple(X.clone() for _ in steps)).module()
+    assert isinstance(made, GraphModule)
+    return [made]
+
+
+@pytest.mark.parametrize("step", JUMPING.values(), ids=JUMPING)
+def test_a_division_before_a_jump_is_left_alone_unless_it_is_exact(step: Step) -> None:
+    gm = traced(step, 41)
+    old = outputs(gm, (X,))
+    (miss,) = [miss for miss in DIVIDE.scan(gm).misses if "whole numbers" not in miss.reason]
+    assert miss.reason.startswith("truediv reaches")
+    DIVIDE.apply(fxopt.core.GraphIndex(gm))
+    gm.recompile()
+    for a, b in zip(old, outputs(gm, (X,)), strict=True):
+        assert torch.equal(a, b)
+    assert [match.site for match in DIVIDE.scan(traced(step, 8)).matches] == ["truediv"]
+
+
+@pytest.mark.parametrize("how", [with_shapes, as_operators])
+def test_jumps_are_seen_in_every_kind_of_graph(how: Callable[[list[Step]], list[GraphModule]]) -> None:
+    jumping = [step for name, step in JUMPING.items() if "rounding mode" not in name]
+    ways = [lambda y, way=way: torch.floor(way(y)) for way in ON_THE_WAY.values()]
+    scans = [DIVIDE.scan(gm) for gm in how([*jumping, *ways])]
+    assert [scan.matches for scan in scans] == [()] * len(scans)
+    assert sum("reaches" in miss.reason for scan in scans for miss in scan.misses) == len(jumping) + len(ways)
+    assert sum(len(DIVIDE.scan(gm).matches) for gm in how(list(NO_JUMP.values()))) == len(NO_JUMP)
+
+
+@pytest.mark.parametrize("way", ON_THE_WAY.values(), ids=ON_THE_WAY)
+def test_a_jump_is_seen_through_what_works_number_by_number_or_moves_numbers(way: Step) -> None:
+    scan = DIVIDE.scan(traced(lambda y: torch.floor(way(y)), 41))
+    assert scan.matches == ()
+    assert "reaches floor" in str(scan)
+
+
+@pytest.mark.parametrize("step", NO_JUMP.values(), ids=NO_JUMP)
+def test_what_is_no_jump_of_the_value_leaves_the_site(step: Step) -> None:
+    scan = DIVIDE.scan(traced(step, 41))
+    assert len(scan.matches) == 1, scan
+
+
+def test_a_jump_is_seen_through_an_assignment() -> None:
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        into = torch.zeros_like(x)
+        into[:] = x / 41
+        return torch.floor(into)
+
+    assert DIVIDE.scan(captured(forward, X)).matches == ()
+
+
+def test_a_write_after_the_jump_has_read_is_no_matter() -> None:
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        into = torch.zeros_like(x)
+        floor = torch.floor(into)
+        into.copy_(x / 41)
+        return floor + into
+
+    assert len(DIVIDE.scan(captured(forward, X)).matches) == 1
+
+
+def test_a_division_in_place_is_seen_by_those_who_read_the_memory() -> None:
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x + 0
+        y.view(-1).div_(41)
+        return torch.floor(y)
+
+    assert DIVIDE.scan(captured(forward, X)).matches == ()
+
+
+def _unary(name: str) -> Callable[[torch.Tensor], torch.Tensor] | None:
+    function = getattr(torch, name, None) or getattr(F, name, None)
+    try:
+        with torch.no_grad():
+            return function if function is not None and isinstance(function(torch.ones(2)), torch.Tensor) else None
+    except (TypeError, RuntimeError, ValueError):
+        return None
+
+
+POINTWISE = [name for name in sorted({*dir(torch), *dir(F)}) if is_tagged_pointwise(name) and not name.endswith("_")]
+
+
+@pytest.mark.parametrize("name", [name for name in POINTWISE if _unary(name) is not None])
+def test_the_table_of_jumps_holds_of_torchs_own_pointwise_operations(name: str) -> None:
+    function = _unary(name)
+    assert function is not None
+    bounds = torch.tensor([-2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 0.0, -0.0, 1.5, 3.0, 6.0], dtype=torch.float64)
+    with torch.no_grad():
+        around = [function(bounds + difference).double() for difference in (-1e-9, 0.0, 1e-9)]
+    steps = [(b - a).abs() for a, b in pairwise(around) if a.isfinite().any() and b.isfinite().any()]
+    near = [bool((step[step < 1e6] > 1e-3).any()) for step in steps]  # what is larger is a pole
+    assert any(near) == (name in JUMPS), f"{name} steps by {steps}"
+
+
+MODELS: list[tuple[Pass[Any], dict[str, nn.Module], Callable[..., Any]]] = [
+    (MergeLinears(), {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: (f(m.a(x)), m.b(x))),
+    (FuseBiasInLinear(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x))),
+    (FoldBatchNorm(), {"a": nn.Linear(8, 8), "n": nn.BatchNorm1d(8)}, lambda m, x, f: f(m.n(m.a(x)))),
+    (FoldBatchNorm(), {"n": nn.BatchNorm1d(8), "a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(m.n(x)))),
+    (
+        fxopt.FuseBatchNorm1dInLinear(),
+        {"a": nn.Linear(8, 8), "n": nn.BatchNorm1d(8)},
+        lambda m, x, f: f(m.n(m.a(x))),
+    ),
+    (
+        fxopt.FuseBatchNorm2dInConv2d(),
+        {"a": nn.Conv2d(1, 8, 1), "n": nn.BatchNorm2d(8)},
+        lambda m, x, f: f(m.n(m.a(x[:, None, None]))),
+    ),
+    (DIVIDE, {}, lambda m, x, f: f(x / 3)),
+    (fold_scale, {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) * 3.0)),
+    (join_linears, {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: f(m.b(m.a(x)))),
+    (add_linears, {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) + m.b(x))),
+]
+
+
+@pytest.mark.parametrize(("pass_", "layers", "forward"), MODELS)
+def test_every_pass_that_rounds_leaves_alone_what_reaches_a_jump(
+    pass_: Pass[Any], layers: dict[str, nn.Module], forward: Callable[..., Any]
+) -> None:
+    x = torch.randn(4, 8)
+    for end, sites in ((lambda y: (F.relu(y) + 1).round(), 0), (lambda y: y.softmax(-1).round(), 1)):
+        gm = captured(lambda m, x, end=end: forward(m, x, end), x, **layers)
+        scan = pass_.scan(gm)
+        assert len(scan.matches) == sites
+        if not sites:
+            assert any("reaches round" in miss.reason for miss in scan.near_misses[:2]), scan
+
+
+def test_all_passes_are_tried_above() -> None:
+    assert {type(pass_) for pass_, _, _ in MODELS} >= set(ALL_PASSES)
+
+
+def test_linears_beside_a_router_are_merged_without_it() -> None:
+    layers = {"router": nn.Linear(8, 4), "gate": nn.Linear(8, 8), "up": nn.Linear(8, 8)}
+    x = torch.randn(3, 8)
+    gm = captured(lambda m, x: (m.router(x).topk(2)[1], F.silu(m.gate(x)) * m.up(x)), x, **layers)
+    (match,) = MergeLinears().scan(gm).matches
+    assert [node.name for node in match.linear_nodes] == ["gate", "up"]
+    assert_close_and_reversible(MergeLinears(), gm, x)
+
+
+def test_a_rule_that_gives_the_same_bits_is_not_held_back() -> None:
+    @fxopt.rewrite(exactness=fxopt.Exactness.BITWISE)
+    def double(x: torch.Tensor):
+        yield x + x
+        return x * 2
+
+    assert len(double.scan(captured(lambda m, x: torch.floor(x + x), X)).matches) == 1
+
+
+def test_a_long_chain_is_searched_once() -> None:
+    graph = torch.fx.Graph()
+    node = x = graph.placeholder("x")
+    for c in range(2000):
+        node = graph.call_function(operator.truediv, (node, 3 + c % 5))
+        node.meta["tensor_info"] = TensorInfo((2,), torch.float32)
+    graph.output((node, graph.call_function(torch.floor, (x,))))
+    x.meta["tensor_info"] = TensorInfo((2,), torch.float32)
+    gm = GraphModule(nn.Module(), graph)
+    assert len(DIVIDE.scan(gm).matches) == 2000
+    searches = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jumps, "_Search", lambda index: searches.append(index) or _Search(index))
+        DIVIDE(gm)
+    assert len(DIVIDE.sites_on(gm)) == 2000
+    assert len(searches) == 1
