@@ -92,12 +92,17 @@ def _graphs(session: Session) -> None:
     with st.container(gap=None):
         waiting, graphs = st.container(gap=None, key="graph waiting"), st.container()
     with waiting:
+        # Streamlit does not take away a line that was drawn earlier in the same run. Its place is sent as empty.
+        place, *places = [st.empty() for _ in range(1 + len(get_args(Shown)))]
+    with place:
         picture = _picture(session)
-        if picture is None:
-            return
-        behind = dict.fromkeys((*map(_graph_behind, panes), session.shown))  # of what is told below as well
-        counted = [costs_of(session, of, waiting=True) for of in behind]
-        costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
+    if picture is None:
+        return
+    counted = []
+    for place, of in zip(places, dict.fromkeys((*map(_graph_behind, panes), session.shown))):  # also for the facts below
+        with place:
+            counted.append(costs_of(session, of, waiting=True))
+    costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
     assert session.laying_out is not None
     is_whole = session.laying_out[1].result is picture and (chosen_costs()[0] is None or None not in counted)
     with graphs:

@@ -57,25 +57,31 @@ def test_what_is_done_at_once_is_seen_everywhere(page: Page, serve: Callable[...
 
 
 @pytest.fixture
-def slow_layouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = tmp_path / "engine"
-    engine.write_text(f'#!/bin/sh\nsleep 4\nexec {Path(sys.executable).parent / "graphviz-pure"} "$@"\n')
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file without which the layout engine waits before it begins."""
+    gate, engine = tmp_path / "gate", tmp_path / "engine"
+    gate.touch()
+    program = Path(sys.executable).parent / "graphviz-pure"
+    engine.write_text(f'#!/bin/sh\nwhile [ ! -e {gate} ]; do sleep 0.1; done\nexec {program} "$@"\n')
     engine.chmod(engine.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("FXOPT_DOT", str(engine))
+    return gate
 
 
-def test_the_page_can_be_used_while_a_layout_is_being_made(page: Page, tmp_path: Path, slow_layouts: None) -> None:
+def test_the_page_can_be_used_while_a_layout_is_being_made(page: Page, tmp_path: Path, gate: Path) -> None:
     with served(APP, log=tmp_path / "log.txt") as url:
         visitor = Visitor(page, url)
         first = page.evaluate("__fxopt.views[0].layoutId")
+        gate.unlink()
         page.get_by_role("button", name="Fold", exact=True).click()
         visitor.sees("Laying out")
         visitor.click_node("stem_relu")
-        expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu", timeout=2_500)
+        expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu", timeout=15_000)
         assert page.evaluate("__fxopt.views[0].layoutId") == first, "it is still being made"
         # Another one is asked for: nobody waits for the folded one any more.
         page.get_by_role("button", name="Unfold", exact=True).click()
-        expect(page.get_by_text("Laying out")).to_have_count(0, timeout=20_000)
+        gate.touch()
+        expect(page.get_by_text("Laying out")).to_have_count(0, timeout=60_000)
         visitor.wait("view.scene.groups.size === 0")
         expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
         page.goto("about:blank")  # before the server ends
