@@ -18,6 +18,7 @@ from tests.passes.asserts import (
     assert_close_and_reversible,
     assert_left_alone,
     captured,
+    traced,
 )
 
 PATTERNS = (
@@ -79,7 +80,7 @@ def test_behind_every_kind_of_convolution(
 ) -> None:
     f = convolution(dimensions, transposed, 4, 6, 2, padding=padding, groups=groups, bias=bias)
     x = sample(2, 4, *(4,) * dimensions)
-    gm = captured(behind, x, f=f, bn=drawn(NORMS[dimensions](6, affine=affine)))
+    gm = traced(behind, x, f=f, bn=drawn(NORMS[dimensions](6, affine=affine)))
     assert_close_and_reversible(FoldBatchNorm(), gm, x)
     FoldBatchNorm()(gm)
     assert "bn" not in dict(gm.named_children())
@@ -89,7 +90,7 @@ def test_behind_every_kind_of_convolution(
 def test_before_a_convolution_without_padding(dimensions: int, groups: int, bias: bool, affine: bool) -> None:
     f = convolution(dimensions, False, 4, 6, 2, groups=groups, bias=bias)
     x = sample(2, 4, *(4,) * dimensions)
-    gm = captured(before, x, f=f, bn=drawn(NORMS[dimensions](4, affine=affine)))
+    gm = traced(before, x, f=f, bn=drawn(NORMS[dimensions](4, affine=affine)))
     assert_close_and_reversible(FoldBatchNorm(), gm, x)
 
 

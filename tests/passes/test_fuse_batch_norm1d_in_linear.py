@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fxopt import FuseBatchNorm1dInLinear
-from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
+from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured, traced
 
 PATTERNS = (
     [("linear", 1, 0), ("norm", 0, 0)],
@@ -43,13 +43,13 @@ def before(m: Any, x: torch.Tensor) -> Any:
 
 @given(bias=st.booleans(), affine=st.booleans(), out=st.integers(1, 9))
 def test_batch_norm_after_a_linear_is_folded(bias: bool, affine: bool, out: int) -> None:
-    gm = captured(after, X, linear=nn.Linear(4, out, bias=bias), bn=norm(out, affine))
+    gm = traced(after, X, linear=nn.Linear(4, out, bias=bias), bn=norm(out, affine))
     assert_close_and_reversible(FuseBatchNorm1dInLinear(), gm, X)
 
 
 @given(bias=st.booleans(), affine=st.booleans(), out=st.integers(1, 9))
 def test_batch_norm_before_a_linear_is_folded(bias: bool, affine: bool, out: int) -> None:
-    gm = captured(before, X, linear=nn.Linear(4, out, bias=bias), bn=norm(4, affine))
+    gm = traced(before, X, linear=nn.Linear(4, out, bias=bias), bn=norm(4, affine))
     assert_close_and_reversible(FuseBatchNorm1dInLinear(), gm, X)
 
 

@@ -9,7 +9,7 @@ from torch import nn
 import fxopt
 from fxopt import FuseBatchNorm2dInConv2d
 from tests.examples import outputs
-from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
+from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured, traced
 
 PATTERNS = (
     [("conv", 1, 0), ("norm", 0, 0)],
@@ -48,7 +48,7 @@ def test_every_kind_of_convolution_is_folded(
     bias: bool, affine: bool, groups: int, dilation: int, stride: int, mode: str, padding: int
 ) -> None:
     conv = nn.Conv2d(4, 8, 3, stride, padding, dilation=dilation, groups=groups, bias=bias, padding_mode=mode)
-    gm = captured(then, X, conv=conv, bn=norm(8, affine))
+    gm = traced(then, X, conv=conv, bn=norm(8, affine))
     assert_close_and_reversible(FuseBatchNorm2dInConv2d(), gm, X)
     FuseBatchNorm2dInConv2d()(gm)
     assert "bn" not in dict(gm.named_children())

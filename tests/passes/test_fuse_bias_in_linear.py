@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fxopt import FuseBiasInLinear
-from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
+from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured, traced
 
 PATTERNS = (
     [("linear", 0, 0)],
@@ -26,7 +26,7 @@ X = torch.linspace(-3, 5, 24).reshape(2, 3, 4)
 )
 def test_the_bias_becomes_a_column(out: int, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
     x = torch.linspace(-1, 1, max(1, torch.Size(shape).numel())).to(dtype)[: torch.Size(shape).numel()].reshape(shape)
-    gm = captured(lambda m, x: m.a(x), x, a=nn.Linear(4, out, dtype=dtype))
+    gm = traced(lambda m, x: m.a(x), x, a=nn.Linear(4, out, dtype=dtype))
     if x.numel():
         assert_close_and_reversible(FuseBiasInLinear(), gm, x)
     FuseBiasInLinear()(gm)

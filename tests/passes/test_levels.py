@@ -1,6 +1,7 @@
 """The passes on functions and operators: what they do to modules, they do to these, and come back."""
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -85,16 +86,30 @@ def sample(kind: type[Any], dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def as_functions(kind: type[Any], dtype: torch.dtype = torch.float32) -> GraphModule:
-    written = {Layers: Functions, Images: ImageFunctions}[kind]
-    return fxopt.capture(model(written, dtype), (sample(kind, dtype),))
+    return shared_copy(_captured({Layers: Functions, Images: ImageFunctions}[kind], dtype))
 
 
 def as_operators(kind: type[Any], dtype: torch.dtype = torch.float32) -> GraphModule:
-    return torch.export.export(model(kind, dtype), (sample(kind, dtype),)).module()
+    return _exported(kind, dtype).module()
 
 
 def as_core_operators(kind: type[Any], dtype: torch.dtype = torch.float32) -> GraphModule:
-    return torch.export.export(model(kind, dtype), (sample(kind, dtype),)).run_decompositions().module()
+    return _decomposed(kind, dtype).module()
+
+
+@functools.cache
+def _captured(kind: type[Any], dtype: torch.dtype) -> GraphModule:
+    return fxopt.capture(model(kind, dtype), (sample(kind, dtype),))
+
+
+@functools.cache
+def _exported(kind: type[Any], dtype: torch.dtype) -> torch.export.ExportedProgram:
+    return torch.export.export(model(kind, dtype), (sample(kind, dtype),))
+
+
+@functools.cache
+def _decomposed(kind: type[Any], dtype: torch.dtype) -> torch.export.ExportedProgram:
+    return _exported(kind, dtype).run_decompositions()
 
 
 LEVELS = [as_functions, as_operators]

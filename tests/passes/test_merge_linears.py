@@ -12,7 +12,7 @@ from torch.nn.utils import parametrizations, prune
 import fxopt
 from fxopt import MergeLinears
 from tests.examples import outputs
-from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured
+from tests.passes.asserts import assert_close_and_reversible, assert_left_alone, captured, traced
 
 PATTERNS = (
     [("linear", 0, 0), ("linear", 1, 0)],
@@ -35,7 +35,7 @@ def linear(out: int = 5, bias: bool = True, **options: Any) -> nn.Linear:
 @given(sizes=st.lists(st.integers(1, 6), min_size=2, max_size=4), bias=st.booleans())
 def test_linears_of_unequal_sizes_become_one(sizes: list[int], bias: bool) -> None:
     layers = {f"l{i}": linear(size, bias) for i, size in enumerate(sizes)}
-    gm = captured(lambda m, x: [getattr(m, name)(x) * 2 for name in layers], X, **layers)
+    gm = traced(lambda m, x: [getattr(m, name)(x) * 2 for name in layers], X, **layers)
     assert_close_and_reversible(MergeLinears(), gm, X)
 
 
