@@ -13,15 +13,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from fxopt.capture import CaptureCancelledError, CaptureError, budget, capture, example_inputs, rungs
 from fxopt.capture.structure import dismantle, tensors_of
 from tests.capture.test_hygiene import everything_about, everything_global
-from tests.capture.zoo import PLAIN, TRANSFORMERS, Perceptron, build, leaf_calls, vector
+from tests.capture.zoo import PLAIN, TRANSFORMERS, Perceptron, build, leaf_calls, quick, vector
 
 Case = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 
-QUICK = ("bert", "resnet")
-MODELS = [
-    *(name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TRANSFORMERS),
-    *PLAIN,
-]
+MODELS = [*quick(TRANSFORMERS, "bert", "resnet"), *PLAIN]
 
 
 def case_of(name: str) -> Case:

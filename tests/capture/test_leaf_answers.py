@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fxopt.capture import capture, example_inputs
-from tests.capture.zoo import TRANSFORMERS
+from tests.capture.zoo import TRANSFORMERS, quick
 
 leaf_answers = importlib.import_module("fxopt.capture.leaf_answers")
 _SETTLED_BY_KIND = leaf_answers._SETTLED_BY_KIND
@@ -76,7 +76,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch, model: nn.Module, x: torch.Tensor)
 
 
 @pytest.mark.parametrize("kind", sorted(LAYERS, key=lambda kind: kind.__name__))
-@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("grad", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_like_layers_are_recorded_as_if_each_had_run(
     monkeypatch: pytest.MonkeyPatch, kind: type[nn.Module], grad: bool
 ) -> None:
@@ -158,7 +158,7 @@ def test_an_activation_in_place_runs_each_time(monkeypatch: pytest.MonkeyPatch) 
     assert_the_same_as_if_each_ran(monkeypatch, model.eval(), (x,))
 
 
-@pytest.mark.parametrize("name", ["bert", "llama", "vit", "resnet"])
+@pytest.mark.parametrize("name", quick(("bert", "llama", "vit", "resnet"), "bert", "resnet"))
 def test_whole_models_are_recorded_as_if_each_layer_had_run(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     model = TRANSFORMERS[name]().eval()
     assert_the_same_as_if_each_ran(monkeypatch, model, (), example_inputs(model))

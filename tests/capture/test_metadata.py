@@ -12,7 +12,7 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from fxopt.capture import capture, example_inputs, rungs, trace
 from fxopt.graph.nodes import TensorInfo, info_of, module_stack_of, source_of
-from tests.capture.zoo import PLAIN, TRANSFORMERS, build
+from tests.capture.zoo import PLAIN, TRANSFORMERS, build, quick
 
 BATCH, SEQUENCE = 5, 19
 
@@ -69,7 +69,7 @@ def is_input(node: Node) -> bool:
     return getattr(node.target, "__name__", "") in ("getitem", "tensors_of") and is_input(node.args[0])
 
 
-@pytest.fixture(scope="module", params=("bert", "llama", "t5", "groupvit"))
+@pytest.fixture(scope="module", params=quick(("bert", "llama", "t5", "groupvit"), "bert", "llama"))
 def traced(request: pytest.FixtureRequest) -> tuple[nn.Module, GraphModule]:
     model = TRANSFORMERS[request.param]()
     return model, trace(model)

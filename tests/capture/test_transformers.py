@@ -15,7 +15,7 @@ from torch.fx import GraphModule
 from fxopt.capture import CaptureReport, InputSizeError, example_inputs, trace
 from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, module_stack_of, source_of
 from tests.capture.asserts import assert_equal_up_to_rounding, called_layers
-from tests.capture.zoo import TRANSFORMERS, leaf_calls
+from tests.capture.zoo import TRANSFORMERS, leaf_calls, quick
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def attributes_of(model: nn.Module) -> dict[str, list[str]]:
     return {path: list(module.__dict__) for path, module in model.named_modules()}
 
 
-@pytest.fixture(scope="module", params=TRANSFORMERS)
+@pytest.fixture(scope="module", params=quick(TRANSFORMERS, "bert", "gpt2", "llama", "t5", "vit", "resnet"))
 def case(request: pytest.FixtureRequest) -> Case:
     model = TRANSFORMERS[request.param]()
     before, attributes = state_bytes(model), attributes_of(model)

@@ -11,6 +11,9 @@ from torch import nn
 from fxopt.errors import ModelError
 from fxopt.models import ARCHITECTURES, ZOO, Architecture, ModelSource, model_source
 
+ALIKE = ("vit-base", "mpnet-base", "distilbert-base")
+"""Large models beside which another is quicker and of the same kind."""
+
 every_source = pytest.mark.parametrize("source", ZOO, ids=lambda source: source.key)
 
 
@@ -43,7 +46,11 @@ def test_an_unknown_key_is_answered_with_those_there_are() -> None:
         model_source("bert")
 
 
-@every_source
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(each, marks=[pytest.mark.slow] if each.key in ALIKE else []) for each in ZOO],
+    ids=lambda source: source.key,
+)
 def test_each_model_runs_on_its_inputs_and_leaves_the_generator_alone(source: ModelSource) -> None:
     before = torch.get_rng_state()
     model = source.build()
