@@ -103,8 +103,8 @@ class CaptureError(FxoptError, RuntimeError):
 
     @property
     def line(self) -> SourceLine | None:
-        """The line of the model where the furthest rung stopped."""
-        return next((rung.line for rung in self.rungs if rung.line is not None), None)
+        """The line of the model where the last rung stopped, which asked for the least; the remedies are for it."""
+        return next((rung.line for rung in reversed(self.rungs) if rung.line is not None), None)
 
     def _text(self) -> str:
         parts = [self.subject]

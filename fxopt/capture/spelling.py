@@ -37,12 +37,6 @@ _IN_PLACE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _UNARY = {operator.neg, operator.invert, operator.abs}
 
-DATA_READS = frozenset(
-    {"item", "tolist", "__bool__", "__int__", "__float__", "__index__", "__complex__", "numpy", "equal",
-     "allclose", "is_nonzero", "__contains__", "__array__", "data_ptr"}
-)  # fmt: skip
-"""Functions through which the data of a tensor reaches Python."""
-
 
 @dataclass(frozen=True)
 class Call:

@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fxopt.capture.arguments import Arguments
 from fxopt.capture.budget import Clock
+from fxopt.capture.data_reads import read_by, size_given_by
 from fxopt.capture.hygiene import REPLAY_SEED, preserved
 from fxopt.capture.inputs import Inputs
 from fxopt.capture.interception import Told, autocast_regions, exporting, lengths_as_sizes, not_exporting
@@ -34,7 +35,7 @@ from fxopt.capture.report import BakedValue, RecordingError
 from fxopt.capture.results import Results, has_tensor, storage_of, tensors_in
 from fxopt.capture.size_names import SizeNames
 from fxopt.capture.sources import Sources
-from fxopt.capture.spelling import DATA_READS, Call, as_other_calls
+from fxopt.capture.spelling import Call, as_other_calls
 from fxopt.graph.nodes import SourceLine
 from fxopt.process.module_calls import MODULE_CALL, module_calls
 
@@ -94,6 +95,7 @@ class Tape:
         self.arguments = Arguments(self.graph, model, sources, self._stamp, self._value)
         self.results = Results(sources, self.arguments.sizes, self._emit, self._alias)
         self._inside = 0  # depth of calls that are one node each
+        self._in_leaf = False
         self._stack: list[tuple[str, str]] = []
         self._has_effect = False
         self._storages: set[int] = set()
@@ -164,7 +166,9 @@ class Tape:
         written_args, written_kwargs = self.arguments.of(args), self.arguments.of(kwargs)
         is_script = isinstance(module, torch.jit.ScriptModule)
         with self._as_one_node((args, kwargs)), not_exporting() if is_script else contextlib.nullcontext():
+            self._in_leaf = True
             result = self._call_leaf(module, *args, **kwargs)
+        self._in_leaf = False
         node = self._emit("call_module", target, written_args, written_kwargs, result)
         self.effects.add(node)
         return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
@@ -185,8 +189,7 @@ class Tape:
         self._note(call)
         with self._as_one_node((call.args, call.kwargs)):
             result = call.function(*call.args, **call.kwargs)
-        if call.name in DATA_READS and self.sources.kind == "real":
-            self.baked.append(BakedValue(call.name, repr(result)[:60], calling_line()))
+        self._note_baked(read_by(call.name, result))
         if call.set_property is not None:
             return result
         writes = call.name == "__setitem__" or (result is None and self._has_effect)
@@ -217,14 +220,22 @@ class Tape:
         if self._inside:
             if torch.Tag.nondeterministic_seeded in function.tags or (writes and self._writes_input(args)):
                 self._has_effect = True
-            return function(*args, **kwargs)
-        result = function(*args, **kwargs)
+            return self._sized(function, args, function(*args, **kwargs))
+        result = self._sized(function, args, function(*args, **kwargs))
         if not has_tensor(result) and not writes and not self.sources.is_unbacked(result):
             return result
         node = self._emit("call_function", function, self.arguments.of(args), self.arguments.of(kwargs), result)
         if writes or torch.Tag.nondeterministic_seeded in function.tags:
             self.effects.add(node)
         return self.results.bind(result, node)
+
+    def _sized(self, function: Any, args: tuple[Any, ...], result: Any) -> Any:
+        self._note_baked(size_given_by(function, args, result))
+        return result
+
+    def _note_baked(self, value: BakedValue | None) -> None:
+        if value is not None and self.sources.kind == "real" and not self._in_leaf:
+            self.baked.append(value)
 
     def _writes_input(self, args: tuple[Any, ...]) -> bool:
         return any(storage_of(tensor) in self._storages for tensor in tensors_in(args))

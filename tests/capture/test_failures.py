@@ -125,6 +125,23 @@ def test_baked_values_say_what_they_were() -> None:
     assert "item gave 3.0 at" in str(baked)
 
 
+class CutsToAsManyAsAreTrue(Perceptron):
+    def forward(self, x):
+        positive = x[0][x[0] > 0] if x.sum() < 0 else x
+        return self.first(x)[:, : positive.size(0)]
+
+
+def test_a_size_that_data_decides_is_among_the_baked_values() -> None:
+    x = torch.tensor([[1.0, 2.0, 3.0] + [-9.0] * 5] * 2)
+    gm = capture(build(CutsToAsManyAsAreTrue), (x,), allow_baked=True)
+    decision, size = gm.meta["fxopt"].baked
+    assert decision.function == "__bool__"
+    assert str(size).startswith(f"index gave a result of size (3,) at {__file__}")
+    within = nn.Sequential(build(CutsToAsManyAsAreTrue)).eval()
+    kept_whole = capture(within, (x,), allow_baked=True, dynamic="none", leaf="0")
+    assert not kept_whole.meta["fxopt"].baked
+
+
 class Raises(Perceptron):
     def forward(self, x):
         raise ValueError("no such thing")

@@ -113,8 +113,9 @@ def test_led_is_refused_at_the_line_that_asks_for_global_attention() -> None:
     error = refusal(led(), led_example())
     last = error.rungs[-1]
     assert last.rung == "fixed sizes"
-    assert last.line is not None
-    assert "is_index_global_attn.flatten().any().item()" in last.line.text
+    assert error.line == last.line != error.rungs[0].line
+    assert error.line is not None
+    assert "is_index_global_attn.flatten().any().item()" in error.line.text
     assert "leaf='encoder' and allow_baked=True: it then decides anew at each call" in str(error)
 
 
@@ -155,6 +156,8 @@ def test_fast_speech_is_refused_at_the_line_that_sums_durations() -> None:
     assert error.line is not None
     assert error.line.function == "length_regulator"
     assert "capture its parts by themselves, encoder, " in str(error)
+    report = capture(fast_speech(), kwargs={"input_ids": text_of(6)}, allow_baked=True).meta["fxopt"]
+    assert [each.function for each in report.baked] == ["__bool__", "repeat_interleave", "repeat_interleave"]
 
 
 # ---------------------------------------------------------------- models whose batch is free
