@@ -98,8 +98,8 @@ def _graphs(session: Session) -> None:
         picture = _picture(session)
     if picture is None:
         return
-    counted = []
-    for place, of in zip(places, dict.fromkeys((*map(_graph_behind, panes), session.shown))):  # also for the facts below
+    behind, counted = dict.fromkeys((*map(_graph_behind, panes), session.shown)), []  # of what is told below as well
+    for place, of in zip(places, behind):
         with place:
             counted.append(costs_of(session, of, waiting=True))
     costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
