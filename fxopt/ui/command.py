@@ -53,15 +53,13 @@ def main() -> None:
     """Run the command with the arguments of this process."""
     options, folders = streamlit_options(sys.argv[1:])
     try:
-        from streamlit import net_util
         from streamlit.web import cli
     except ImportError:
         sys.exit(_WITHOUT_STREAMLIT)
     from fxopt.ui.folders import VARIABLE
+    from fxopt.ui.outside import ask_nobody
 
-    # Streamlit asks an outside service for this machine's address: at a start on every network, and when a page from
-    # elsewhere calls. Not where it has an answer; an empty one fits no caller.
-    net_util._external_ip = ""
+    ask_nobody()  # the page does so too, for whoever starts it by another command, but no sooner than it has a visitor
     if folders:
         os.environ[VARIABLE] = os.pathsep.join(folders)
     sys.argv = ["streamlit", "run", str(APP), *options]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -13,12 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from streamlit import net_util
+from streamlit.testing.v1 import AppTest
 
 from fxopt.errors import ModelError
 from fxopt.models import LocalFolder
 from fxopt.ui import command
 from fxopt.ui.folders import Folders, folders_of
 from tests.browser.serving import ROOT, answering, free_port
+from tests.load.crowd import Visitor
 
 # ---- folders
 
@@ -109,17 +113,28 @@ def test_the_checkout_has_the_settings_of_the_package() -> None:
     assert checkout.read_text() == package.read_text()
 
 
+def test_with_the_page_streamlit_asks_nobody_for_an_address(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(net_util, "_external_ip", None)
+    app.run()
+    assert net_util.get_external_ip() == ""
+
+
+BY_COMMAND = ("-m", "fxopt", "app", "--headless", "--port={port}")
+BY_STREAMLIT = ("-m", "streamlit", "run", str(ROOT / "app.py"), "--server.headless=true", "--server.port={port}")
+
+
 @contextmanager
-def started(tmp_path: Path, *arguments: str, asked: list[bytes]) -> Iterator[tuple[int, int]]:
-    """The port and the process of ``fxopt app``, all of whose requests to other machines would come to `asked`."""
+def started(tmp_path: Path, *call: str, asked: list[bytes]) -> Iterator[tuple[int, int]]:
+    """The port and the process of a server, all of whose requests to other machines would come to `asked`."""
     port, log = free_port(), tmp_path / "log.txt"
     with socket.create_server(("127.0.0.1", 0)) as outside:
         threading.Thread(target=_listen, args=(outside, asked), daemon=True).start()
         proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
         environment = {**os.environ, "http_proxy": proxy, "https_proxy": proxy, "no_proxy": "", "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = str(ROOT)
-        call = [sys.executable, "-m", "fxopt", "app", "--headless", f"--port={port}", *arguments]
-        with answering(call, port, log, tmp_path, environment) as server:
+        with answering(
+            [sys.executable, *(part.format(port=port) for part in call)], port, log, tmp_path, environment
+        ) as server:
             yield port, server.pid
 
 
@@ -168,10 +183,12 @@ def answer_to_page(port: int, host: str, origin: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_server_is_for_this_machine_alone_and_asks_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("door", [BY_COMMAND, BY_STREAMLIT], ids=["command", "streamlit"])
+def test_the_server_is_for_this_machine_alone_and_asks_nobody(tmp_path: Path, door: tuple[str, ...]) -> None:
     asked: list[bytes] = []
-    with started(tmp_path, asked=asked) as (port, process):
+    with started(tmp_path, *door, asked=asked) as (port, process):
         assert listening_at(process) == {"127.0.0.1"}
+        asyncio.run(_visit(f"http://127.0.0.1:{port}"))
         assert answer_to_page(port, f"127.0.0.1:{port}", f"http://127.0.0.1:{port}") == 101
         assert answer_to_page(port, f"localhost:{port}", f"http://localhost:{port}") == 101
         # a page from elsewhere, and one whose name was made to lead here
@@ -180,11 +197,19 @@ def test_the_server_is_for_this_machine_alone_and_asks_nobody(tmp_path: Path) ->
     assert asked == []
 
 
+async def _visit(address: str) -> None:
+    async with Visitor(address) as visitor:
+        await visitor.open()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_to_serve_others_is_a_choice_and_asks_nobody_either(tmp_path: Path) -> None:
     asked: list[bytes] = []
-    with started(tmp_path, "--serve", "0.0.0.0", "--folders", str(tmp_path), asked=asked) as (port, process):
+    with started(tmp_path, *BY_COMMAND, "--serve", "0.0.0.0", "--folders", str(tmp_path), asked=asked) as (
+        port,
+        process,
+    ):
         assert listening_at(process) == {"0.0.0.0"}
         assert answer_to_page(port, f"our-host:{port}", f"http://our-host:{port}") == 101
         assert answer_to_page(port, f"our-host:{port}", "http://elsewhere.example") == 403
