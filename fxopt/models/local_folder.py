@@ -8,7 +8,6 @@ every setting that names code, files or adapters has been taken out. It never se
 from __future__ import annotations
 
 import json
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fxopt.capture.documented import parts_of
-from fxopt.errors import CancelledError, FxoptWarning, ModelError
+from fxopt.errors import CancelledError, ModelError, warn
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
 from fxopt.models.hugging_face import example_call, longest_sequence, parts_in, transformers_module
@@ -240,7 +239,7 @@ class LocalFolder:
             (f"{len(broken)} stored weights hold NaN or infinite numbers, and so will its answers", broken),
         ):
             if names:
-                warnings.warn(f"{self.path}: {what}: {_some([*map(short, names)])}", FxoptWarning, stacklevel=3)
+                warn(f"{self.path}: {what}: {_some([*map(short, names)])}")
 
 
 def _json(file: Path) -> dict[str, Any]:

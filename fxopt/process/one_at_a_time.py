@@ -11,14 +11,13 @@ import contextlib
 import sys
 import threading
 import types
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-from fxopt.errors import FxoptWarning
+from fxopt.errors import warn
 from fxopt.process.news import tell
 
 _LOCK = threading.RLock()
@@ -51,7 +50,7 @@ def one_at_a_time(waiting: Callable[[], None] = _tell_of_waiting) -> Iterator[No
         finally:
             if left := before.bring_back():
                 text = f"{', '.join(left)} was left changed for the whole process by a build or capture; it is back"
-                warnings.warn(text, FxoptWarning, stacklevel=3)
+                warn(text)
     finally:
         _LOCK.release()
 

@@ -32,7 +32,7 @@ def _picker() -> None:
     _choose_model()
     _ask_for_what_is_chosen()
     # Both places are there in each run: what comes below keeps its position, or the browser would build it anew.
-    waiting, told = st.empty(), st.empty()
+    waiting, told, remarked = st.empty(), st.empty(), st.empty()
     _open_requested(waiting)
     session: Session | None = st.session_state.get("session")
     if problem := st.session_state.get("problem"):
@@ -40,6 +40,8 @@ def _picker() -> None:
             show_problem(problem, session.opened.source.title if session else "")
     elif session is None:
         told.info("No model is open. Choose one above; the small ones open at once.", icon=":material/account_tree:")
+    if session is not None and session.opened.remarks:
+        remarked.warning("\n\n".join(map(escaped, session.opened.remarks)), icon=":material/warning:")
 
 
 def _choose_model() -> None:

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
 from fxopt.core.weight_cache import Memo
+from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.ui.limits import check_demand
@@ -42,6 +43,9 @@ class OpenModel:
 
     once: Once
     """Plain data of it, and of the graphs that passes make of it."""
+
+    remarks: tuple[str, ...] = ()
+    """The warnings of its build and its capture, in sentences: weights without a place, NaN in them."""
 
     @property
     def pristine(self) -> GraphModule:
@@ -92,9 +96,10 @@ _WEIGHTS: WeakKeyDictionary[nn.Module, Memo] = WeakKeyDictionary()
 
 
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
-def built(key: str, stamp: str, _source: ModelSource) -> nn.Module:
-    """The model of a source. `stamp` changes where the files behind `key` do."""
-    return _source.build()
+def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[str, ...]]:
+    """The model of a source, and the remarks on it. `stamp` changes where the files behind `key` do."""
+    with remarks() as made:
+        return _source.build(), tuple(made)
 
 
 @st.cache_resource(max_entries=CAPTURES, show_spinner=False)
@@ -107,15 +112,16 @@ def captured(
     _progress: Callable[[str], bool] | None = None,
 ) -> OpenModel:
     """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
-    model = built(key, stamp, _source)
+    model, made = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
     if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):
         _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
     weights = _WEIGHTS.setdefault(model, Memo.as_large_as(model))
-    workbench = Workbench(capture(model, args, kwargs, progress=_progress), weights=weights)
+    with remarks() as of_capture:
+        workbench = Workbench(capture(model, args, kwargs, progress=_progress), weights=weights)
     workbench.release()
     fitting = NODES // len(workbench.pristine.graph.nodes)
     once = Once(max(FEWEST_ANSWERS, min(ANSWERS, fitting)))
-    opened = OpenModel(_source, model, batch, sequence, (args, kwargs), workbench, once)
+    opened = OpenModel(_source, model, batch, sequence, (args, kwargs), workbench, once, (*made, *of_capture))
     _ = opened.first_picture  # here, where others who ask for the same model wait, and is made once
     return opened

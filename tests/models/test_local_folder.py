@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from fxopt.errors import FxoptWarning, ModelError
+from fxopt.errors import FxoptWarning, ModelError, remarks
 from fxopt.models import LocalFolder
 
 
@@ -218,8 +218,12 @@ def test_weights_of_another_shape(tiny_bert: Path) -> None:
 
 def test_weights_that_nothing_uses_are_said(tiny_bert: Path) -> None:
     change_weights(tiny_bert, **{"extra.weight": torch.ones(2)})
-    with pytest.warns(FxoptWarning, match=r"BertModel has no place for 1 stored weights: extra\.weight"):
+    with pytest.warns(FxoptWarning, match=r"BertModel has no place for 1 stored weights: extra\.weight") as warned:
         LocalFolder(tiny_bert).build()
+    assert warned[0].filename == __file__
+    with remarks() as made:
+        LocalFolder(tiny_bert).build()
+    assert made == [str(warned[0].message)]
 
 
 def test_a_model_of_sound_gets_waves(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
 from fxopt.capture import CaptureCancelledError
 from fxopt.models import Inputs, SizeRange, Sizes
 from fxopt.ui import opening
+from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import Opening, Request
 from tests.ui.visitor import (
     APP,
@@ -81,17 +83,29 @@ def test_two_visitors_do_not_see_each_other(app: AppTest) -> None:
     assert session(other).workbench.is_restored
 
 
-def test_a_folder_with_weights_opens_and_its_layers_are_found(app: AppTest, tmp_path: Path) -> None:
+def test_a_folder_with_weights_opens_and_what_is_odd_about_them_is_said(app: AppTest, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
     with torch.random.fork_rng():
-        transformers.BertModel(config).save_pretrained(tmp_path)
+        model = transformers.BertModel(config)
+    model.embeddings.position_embeddings.weight.data[-1] = float("nan")
+    save_file({**model.state_dict(), "*extra*": torch.ones(2)}, tmp_path / "model.safetensors", {"format": "pt"})
+    config.save_pretrained(tmp_path)
     app.selectbox(key="model").set_value("folder").run()
     app.text_input(key="folder").set_value(str(tmp_path)).run()
     assert not app.error
     assert_usable(app)
+    assert session(app).opened.remarks == (
+        f"{tmp_path}: BertModel has no place for 1 stored weights: *extra*",
+        f"{tmp_path}: 1 stored weights hold NaN or infinite numbers, and so will its answers: "
+        "embeddings.position_embeddings.weight",
+    )
+    assert [one.value for one in app.warning] == ["\n\n".join(map(escaped, session(app).opened.remarks))]
+    app.number_input(key=f"batch of folder{tmp_path}").set_value(3).run()
+    assert session(app).opened.batch == 3
+    assert len(app.warning) == 1, "it was built no second time"
     switch(app, "MergeLinears", True)
     assert "1 of 1 site on" in texts(app)
     assert metrics(app)["Parameters"] == f"{sum(p.numel() for p in session(app).opened.model.parameters()):,}"
