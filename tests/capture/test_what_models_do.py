@@ -463,8 +463,10 @@ def test_an_operator_over_functions_is_refused_and_its_module_can_be_a_leaf() ->
     assert_right(model, 6, leaf="branches")
 
 
-def test_such_an_operator_works_as_before_after_the_refusal() -> None:
-    refusal(build(Branches))
+def test_such_an_operator_of_the_model_itself_is_refused_with_a_remedy_and_works_as_before() -> None:
+    text = refusal(build(Branches))
+    assert "The model's line: return torch.cond(" in text
+    assert "What to try: put that call in a module of its own, and keep it whole with leaf=" in text
     torch.testing.assert_close(build(Branches)(vector(4)), vector(4).sin() if vector(4).sum() > 0 else vector(4).cos())
 
 
