@@ -414,7 +414,7 @@ def test_the_standalone_page_needs_no_server_and_ends_no_script(page: Page, tmp_
 def test_the_operands_along_edges_are_told_for_the_side_that_is_seen(page: Page, tmp_path: Path) -> None:
     class Difference(torch.nn.Module):
         def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            return (a - b) * (a - b)
+            return (a - b) * 2
 
     gm = fxopt.capture(Difference(), (torch.ones(2), torch.ones(2)))
     before = layout(visible(GraphView.of(gm)))
@@ -425,6 +425,8 @@ def test_the_operands_along_edges_are_told_for_the_side_that_is_seen(page: Page,
         file.write_text(standalone_html(picture))
         page.goto(file.as_uri())
         expect(page.locator(".fx-caption")).to_contain_text("showing")
+        expect(page.locator(".fx-legend")).to_contain_text("1, 2 at an arrow: first, second operand")
+        expect(page.locator(".fx-legend")).not_to_contain_text("×")
         for side, expected in sides.items():
             told = page.evaluate(
                 "side => { const scene = [...__fxopt.layouts.values()][0].scene(side); return ['a', 'b'].map("
@@ -432,3 +434,13 @@ def test_the_operands_along_edges_are_told_for_the_side_that_is_seen(page: Page,
                 side,
             )
             assert told == expected
+
+
+def test_the_legend_tells_of_repeated_operands_where_there_are_some(page: Page, tmp_path: Path) -> None:
+    for function, told in ((lambda x: x * x, "×2 at an arrow: read twice"), (lambda x: x.relu() * x.relu(), "")):
+        file = tmp_path / "graph.html"
+        file.write_text(standalone_html(layout(visible(GraphView.of(torch.fx.symbolic_trace(function))))))
+        page.goto(file.as_uri())
+        expect(page.locator(".fx-caption")).to_contain_text("showing")
+        legend = page.locator(".fx-legend").inner_text()
+        assert [line for line in legend.splitlines() if "arrow" in line] == [told] * bool(told)

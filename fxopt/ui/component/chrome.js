@@ -130,7 +130,18 @@ class Chrome {
       entry.append(element("i", "fx-swatch-path"), told);
       parts.push(entry);
     }
+    const operands = this.describeOperands();
+    if (operands) parts.push(element("span", "fx-entry", operands));
     this.legend.replaceChildren(...parts);
+  }
+
+  // The meaning of the numbers beside the heads of edges, of those that this picture has.
+  describeOperands() {
+    const texts = [...this.pane.scene.reads.values()].filter(Boolean);
+    const words = [];
+    if (texts.some((text) => /(^|[^×\d])\d/.test(text))) words.push("1, 2 at an arrow: first, second operand");
+    if (texts.some((text) => text.includes("×"))) words.push("×2 at an arrow: read twice");
+    return words.join(" · ");
   }
 
   markEntry(kind, style, count) {
