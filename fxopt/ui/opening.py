@@ -93,7 +93,9 @@ class Opening:
         """Wait until it is done, and say so in `place`. A click of the visitor's may end the run; the work goes on."""
         if self.job.wait(max(0.0, self.begun + QUIET_SECONDS - time.perf_counter())):
             return
-        with place.container(horizontal=True, vertical_alignment="center", key="opening"):
+        # Over a page that is there: it would move under the pointer, to make room for a line and when that goes.
+        key = "opening" if self.before is None else "opening over the page"
+        with place.container(horizontal=True, vertical_alignment="center", key=key):
             line, button = st.empty(), st.empty()
         offered, said = False, ""
         while not self.job.wait(POLL_SECONDS):

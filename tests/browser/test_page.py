@@ -64,6 +64,30 @@ def test_bert_opens_folded_and_its_layers_show_what_the_pass_did_in_them(visit: 
     visitor.sees_badge("restored, bit for bit")
 
 
+def test_nothing_moves_while_other_sizes_are_opened(visit: Open) -> None:
+    visitor = visit()
+    visitor.pick("BERT-base")
+    visitor.wait("view.subject === 'bert-base'")
+    visitor.page.evaluate("""() => {
+        const found = globalThis.found = { places: new Set(), lines: new Set() };
+        const watch = () => {
+            const labels = [...document.querySelectorAll("label")];
+            const label = labels.find((one) => one.textContent.trim() === "MergeLinears");
+            if (label) found.places.add(Math.round(label.getBoundingClientRect().top));
+            for (const line of document.querySelectorAll(".st-key-opening-over-the-page"))
+                found.lines.add(line.textContent.includes("BERT"));
+            requestAnimationFrame(watch);
+        };
+        watch();
+    }""")
+    field = visitor.page.get_by_role("spinbutton", name="Sequence")
+    field.fill("24")
+    field.press("Enter")
+    visitor.sees("sequence 24")
+    visitor.page.wait_for_function("found.lines.has(true)")
+    assert len(visitor.page.evaluate("[...found.places]")) == 1
+
+
 def test_a_model_that_was_picked_opens_whatever_is_clicked_right_after(visit: Open) -> None:
     visitor = visit()
     visitor.pick("Digits: a small transformer")

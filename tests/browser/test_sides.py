@@ -22,11 +22,19 @@ class Sides:
         self.page = page
         page.goto(url)
         self.settle()
+        page.evaluate("document.fonts.ready")  # one that comes late moves all that stands below its first text
 
     def settle(self, panes: int = 1) -> None:
         self.page.wait_for_function(
             f"globalThis.__fxopt?.views?.length === {panes} && __fxopt.views.every((view) => view.ready)"
         )
+
+    def rest(self) -> dict[str, tuple[float, float]]:
+        """Wait until nothing moves any more, and return the places."""
+        places: dict[str, tuple[float, float]] = {}
+        while places != (places := self.places()):
+            self.page.wait_for_timeout(300)
+        return places
 
     def get(self, what: str, key: str = "graph") -> Any:
         return self.page.evaluate(f"(view => {what})(__fxopt.views.find((one) => one.key === {key!r}))")
@@ -78,8 +86,7 @@ def test_each_graph_shows_what_it_has(sides: Sides) -> None:
 def test_going_from_one_graph_to_the_other_moves_nothing_on_the_screen(sides: Sides) -> None:
     sides.page.mouse.move(*sides.point("truediv"))
     sides.page.mouse.wheel(0, -150)
-    sides.settle()
-    before = sides.places()
+    before = sides.rest()
     for arrangement in ("after", "both", "before"):
         sides.see(arrangement)
         now = sides.places()
