@@ -8,18 +8,21 @@ from contextvars import ContextVar
 
 
 class FxoptError(Exception):
-    """Says what is wrong, where (a node, a line, an input), why, and what to do about it."""
+    """Base class of fxopt's errors.
+
+    The message says the fault, its place (a node, a line, an input), the reason and the remedy.
+    """
 
 
 class RewriteError(FxoptError, RuntimeError):
-    """A graph could not be rewritten or brought back; it is as it was before the call."""
+    """A failed rewrite or reversal of a graph; the graph is as it was before the call."""
 
     site = ""
     """The node at which a pass failed, where one did."""
 
 
 class ModelError(FxoptError, ValueError):
-    """A model source (a name of the zoo, a folder, its sizes) cannot be used."""
+    """An unusable model source: a name of the zoo, a folder, or its sizes."""
 
 
 class CancelledError(FxoptError, RuntimeError):
@@ -27,11 +30,11 @@ class CancelledError(FxoptError, RuntimeError):
 
 
 class RuleError(FxoptError, TypeError):
-    """A rule is written in a way that cannot become a pass; the message names its file and line."""
+    """A rule written in a form that cannot become a pass; the message names its file and line."""
 
 
 class FxoptWarning(UserWarning):
-    """Something was asked for that had no effect, or only a part of it."""
+    """A request that had no effect, or only a part of it."""
 
 
 _remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
@@ -39,7 +42,7 @@ _remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)
 
 @contextlib.contextmanager
 def remarks() -> Iterator[list[str]]:
-    """Collect in a list the messages of this thread's `FxoptWarning`s, which Python then does not issue.
+    """Collect the messages of this thread's `FxoptWarning`s in a list, instead of issuing them.
 
     >>> with remarks() as made:
     ...     warn("two weights have no place")

@@ -48,11 +48,11 @@ Model = tuple[nn.Module, tuple[Any, ...]]
 Law = Callable[[Pass[Any], "Case"], None]
 
 _SITES_TRIED = 6
-"""How many sites of one model are switched one by one."""
+"""The number of sites of one model that are switched one by one."""
 
 
-class LawBroken(AssertionError):  # noqa: N818 - what it says is not an error of the program that raises it
-    """A pass does not obey a law; the message names the pass, the model, the law and the fact."""
+class LawBroken(AssertionError):  # noqa: N818 - the fault is in the pass, not in the program that raises it
+    """A pass breaks a law; the message names the pass, the model, the law and the fact."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +66,23 @@ class Case:
     captured: GraphModule = field(repr=False)
     """Its graph, which shares modules and weights with the model."""
     pristine: GraphModule = field(repr=False)
-    """A copy that shares nothing."""
+    """A copy that shares no memory with the model."""
     skipped: list[str] = field(default_factory=list)
-    """What could not be checked on it, and why."""
+    """The checks that could not be made on the model, with the reasons."""
 
     @classmethod
     def of(cls, name: str, model: nn.Module, *inputs: tuple[Any, ...]) -> Case:
-        """Of a model, which is captured, or of a graph module, which is taken as it is."""
+        """Return the case of a model, which is captured, or of a graph module, which is taken as it is."""
         gm = model if isinstance(model, GraphModule) else capture(model, inputs[0])
         return cls(name, model, inputs, gm, _copied(gm))
 
     def graph(self) -> GraphModule:
-        """A copy of the graph of its own, to do anything to."""
+        """Return a fresh copy of the graph, free to be changed."""
         return _copied(self.pristine)
 
     @cached_property
     def expected(self) -> list[tuple[list[torch.Tensor], list[torch.Tensor] | None]]:
-        """For each of the inputs, the outputs before any pass and what they would be without rounding.
+        """For each of the inputs, the outputs before any pass, and the outputs without rounding.
 
         The latter are None where the model cannot run in float64, and `skipped` says so.
         """
@@ -103,14 +103,14 @@ class Case:
 
 @dataclass(frozen=True)
 class LawReport:
-    """What `check_pass` has checked."""
+    """The result of `check_pass`: the laws, models and sites that it has checked."""
 
     pass_name: str
     laws: tuple[str, ...]
     sites_of: dict[str, int]
     """The number of sites by the name of the model."""
     skipped: tuple[str, ...]
-    """What could not be checked, and why."""
+    """The checks that could not be made, with the reasons."""
 
     @property
     def sites(self) -> int:
@@ -128,11 +128,11 @@ def check_pass(pass_: Pass[Any], models: Iterable[Model | Case], *, needs_sites:
     Args:
         pass_: an instance of a pass, or a rule made by `fxopt.rewrite`.
         models: pairs of a model, or of a graph module, and a tuple of its positional arguments. A model is captured.
-        needs_sites: whether there must be a site in at least one model. A check without one can never fail.
+        needs_sites: whether there must be a site in at least one model. A check on no site can never fail.
 
     Raises:
         LawBroken: a law does not hold, or no model has a site.
-        TypeError: `pass_` is no instance of a pass.
+        TypeError: `pass_` is something else than an instance of a pass.
     """
     given: object = pass_
     if not isinstance(given, Pass):
@@ -156,7 +156,7 @@ def check(law: Law, pass_: Pass[Any], case: Case) -> None:
     """Check one law of `LAWS` on one model.
 
     Raises:
-        LawBroken: it does not hold.
+        LawBroken: the pass breaks it.
     """
     try:
         law(pass_, case)
@@ -166,7 +166,7 @@ def check(law: Law, pass_: Pass[Any], case: Case) -> None:
 
 
 def title(law: Law) -> str:
-    """The sentence that a law says."""
+    """Return the law as a sentence."""
     return getattr(law, "__name__", "law").replace("_", " ")
 
 
@@ -185,7 +185,7 @@ def scan_changes_nothing_and_says_what_apply_does(pass_: Pass[Any], case: Case) 
     _demand([site for site in done if site in sites] == sites, f"scan finds {sites}, but apply rewrites {done}")
     index = GraphIndex(case.graph())
     for site in set(done) - {found.site for found in (*scan.matches, *scan.misses)}:
-        # what comes on top is what one site made possible at another
+        # the additional sites are those that one site made possible at another
         at_first = pass_.match(index.nodes[site], index) if site in index.nodes else None
         _demand(not isinstance(at_first, Match), f"scan is silent about {site}, but apply rewrites it: {done}")
 
@@ -391,7 +391,7 @@ def _compare_output(
     _demand(bool((finite == (finite & new.isfinite())).all()), f"{name} is not finite where it was")
     scale = float(exact[finite].abs().max()) if finite.any() else 0.0
     old_error, new_error = _distance(old[finite], exact[finite]), _distance(new[finite], exact[finite])
-    # without a reference, the error before is unknown, and both errors are in the difference
+    # if the reference is missing, the error before is unknown, and the difference holds both errors
     steps = 32 if reference is not None else 160
     bound = 4 * old_error + steps * torch.finfo(old.dtype).eps * max(scale, 1.0)
     if Exactness.APPROXIMATE in claims:
@@ -405,7 +405,7 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> float:
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors hold the same numbers, NaN at the same places."""
+    """Return whether two tensors hold the same numbers, with NaN at the same places."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return bool(torch.equal(a, b) or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True))
@@ -416,7 +416,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _held(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters and buffers themselves, under every name."""
+    """Return the parameters and buffers themselves, under every name."""
     return {
         **dict(model.named_parameters(remove_duplicate=False)),
         **dict(model.named_buffers(remove_duplicate=False)),
@@ -424,13 +424,13 @@ def _held(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _stored(gm: GraphModule) -> dict[str, torch.Tensor]:
-    """The tensors of the state dict, which for quantized layers has tuples and dtypes as well."""
+    """Return the tensors of the state dict, which for quantized layers has tuples and dtypes as well."""
     return {name: value for name, value in gm.state_dict().items() if isinstance(value, torch.Tensor)}
 
 
 @contextlib.contextmanager
 def _torch_may_copy() -> Iterator[None]:
-    """Not be told by torch of the way in which it copies exported programs itself."""
+    """Silence torch's warning about the way in which it copies exported programs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".isinstance.treespec, LeafSpec", FutureWarning)
         yield
@@ -449,7 +449,7 @@ def _pickled(thing: Any) -> Any:
 
 
 def _failing(pass_: Pass[Any], last: int) -> Pass[Any]:
-    """A twin of `pass_` that raises in the middle of a rewrite, when the edit number `last` is made."""
+    """Return a twin of `pass_` that raises in the middle of a rewrite, at the edit number `last`."""
     kind, signature, made = type(pass_), pass_.signature, 0
 
     class Failing(kind):  # type: ignore[misc,valid-type]
@@ -476,7 +476,7 @@ def _failing(pass_: Pass[Any], last: int) -> Pass[Any]:
 
 
 def _world() -> dict[str, object]:
-    """What a pass has no business to change."""
+    """Return the state outside the graph, which a pass must leave alone."""
     state: Any = np.random.get_state(legacy=True)
     return {
         "the random numbers of torch": torch.get_rng_state().tolist(),
