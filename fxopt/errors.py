@@ -34,7 +34,7 @@ class RuleError(FxoptError, TypeError):
 
 
 class FxoptWarning(UserWarning):
-    """A request that had no effect, or only a part of it."""
+    """A request that was ignored, wholly or in part."""
 
 
 _remarks: ContextVar[list[str] | None] = ContextVar("remarks", default=None)

@@ -66,9 +66,9 @@ class Case:
     captured: GraphModule = field(repr=False)
     """Its graph, which shares modules and weights with the model."""
     pristine: GraphModule = field(repr=False)
-    """A copy that shares no memory with the model."""
+    """A copy with memory of its own."""
     skipped: list[str] = field(default_factory=list)
-    """The checks that could not be made on the model, with the reasons."""
+    """The checks left out for this model, with the reasons."""
 
     @classmethod
     def of(cls, name: str, model: nn.Module, *inputs: tuple[Any, ...]) -> Case:
@@ -110,7 +110,7 @@ class LawReport:
     sites_of: dict[str, int]
     """The number of sites by the name of the model."""
     skipped: tuple[str, ...]
-    """The checks that could not be made, with the reasons."""
+    """The checks left out, with the reasons."""
 
     @property
     def sites(self) -> int:
