@@ -42,7 +42,8 @@ def streamlit_options(arguments: Sequence[str]) -> tuple[list[str], tuple[str, .
     given = _parser().parse_args(arguments)
     options = [f"--server.address={given.serve}", f"--server.port={given.port}"]
     if given.serve != HERE:
-        # The names by which others call this machine are not known here, and they need not read its tracebacks.
+        # The names by which others call this machine are unknown here, so all are allowed; tracebacks are not for
+        # others.
         options += ["--server.allowedHosts=*", "--client.showErrorDetails=none"]
     if given.headless:
         options += ["--server.headless=true"]
@@ -59,7 +60,7 @@ def main() -> None:
     from fxopt.ui.folders import VARIABLE
     from fxopt.ui.outside import ask_nobody
 
-    ask_nobody()  # the page does so too, for whoever starts it by another command, but no sooner than it has a visitor
+    ask_nobody()  # the page does so too, for starts by another command, but only once it has a visitor
     if folders:
         os.environ[VARIABLE] = os.pathsep.join(folders)
     sys.argv = ["streamlit", "run", str(APP), *options]

@@ -1,4 +1,4 @@
-"""What nodes cost, as far as the visitor wants to see it: which cost, and whether the critical path."""
+"""Costs of nodes as the visitor chose to see them: one cost, and the critical path by it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _PATH_HELP = "The way from an input to the output on which the boxes cost the mo
 
 
 def chosen_costs() -> tuple[Unit | None, bool]:
-    """The cost that the visitor wants to see, if any, and whether the critical path by it."""
+    """Return the cost that the visitor has chosen, if any, and whether the critical path by it is shown."""
     unit = UNITS.get(st.session_state.get("cost", ""))
     return unit, unit is not None and bool(st.session_state.get("critical path"))
 
 
 def cost_controls(session: Session) -> None:
-    """Draw what chooses the cost, and the critical path by it."""
+    """Draw the choice of the cost, and of the critical path by it."""
     chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170,
                           on_change=redraw, args=(session,))  # fmt: skip
     st.checkbox(
@@ -54,7 +54,7 @@ def cost_controls(session: Session) -> None:
 
 
 def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs | None:
-    """The chosen cost of each node of one of the two graphs; None where none is chosen, and until it is counted.
+    """Return the chosen cost of each node of one of the two graphs; None before it is chosen and counted.
 
     With `waiting`, a line says so meanwhile, and the page is drawn again once it is counted.
     """
@@ -64,7 +64,8 @@ def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs 
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
         return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
-    # As many as there are pictures: one that is foreseen would be painted without its bars while they are counted anew.
+    # As many as there are pictures: otherwise a predicted one would be painted without bars while they are counted
+    # anew.
     job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
     counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
     return counted and counted[unit == "byte"]
@@ -77,7 +78,7 @@ def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
 
 
 def path_of(session: Session, shown: Shown) -> CriticalPath | None:
-    """The critical path of one of the two graphs by the chosen cost, where it is asked for."""
+    """Return the critical path of one of the two graphs by the chosen cost, if the visitor asked for it."""
     costs, (_, wanted) = costs_of(session, shown), chosen_costs()
     if costs is None or not wanted:
         return None
@@ -86,7 +87,7 @@ def path_of(session: Session, shown: Shown) -> CriticalPath | None:
 
 
 def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Bars, Way | None]:
-    """Bars and critical path as the graph component takes them, by the boxes of `graph`."""
+    """Return bars and critical path as the graph component takes them, by the boxes of `graph`."""
     costs, path = costs_of(session, shown), path_of(session, shown)
     if costs is None:
         return {}, None

@@ -1,4 +1,4 @@
-"""The form to change the selected node by hand: what makes sense there, one button, and what came of it."""
+"""The form to change the selected node by hand: the edits that fit it, one button, and their outcome."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _offered(session: Session, name: str) -> tuple[Node, Offers] | None:
 
 
 def _answer(answer: Answer) -> None:
-    """What became of the last edits here: refused with the reason, made, or nothing to do."""
+    """Draw the outcome of the last edits here: refused with the reason, made, or an unchanged form."""
     for edit in answer.made:
         st.success(f"{escaped(edit.summary)}. Undo with Ctrl+Z.", icon=":material/check:")
     if answer.refusal is None:
@@ -93,12 +93,12 @@ def _answer(answer: Answer) -> None:
 
 
 class FieldError(FxoptError, ValueError):
-    """What was typed into a field is no value."""
+    """A field whose text is not a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Act:
-    """A kind of edit in the form. `draw` draws its fields, and gives what reads the edits out of them."""
+    """A kind of edit in the form. `draw` draws its fields, and returns a function that reads the edits out of them."""
 
     title: str
     fields_of: Callable[[Offers], object]
@@ -116,7 +116,7 @@ def _constants(node: Node, offers: Offers) -> Callable[[], Sequence[Edit]]:
 
 
 def _constant(node: Node, at: str, old: Any) -> str:
-    """A field for a constant. Its key names what is there now, so that it shows that after an undo."""
+    """Draw a field for a constant. Its key contains the present value, so that an undo shows in the field."""
     key = f"constant {node.name} {at} {old!r}"
     label = code(_place(node, at))
     if isinstance(old, bool):
@@ -130,10 +130,10 @@ def _constant(node: Node, at: str, old: Any) -> str:
 
 
 def _typed(at: str, given: Any, old: Any) -> Any:
-    """The value of what was typed or chosen for a constant.
+    """Return the value that was typed or chosen for a constant.
 
     Raises:
-        FieldError: it is none.
+        FieldError: the text is not a value.
     """
     if isinstance(old, torch.dtype):
         return getattr(torch, given)
@@ -225,7 +225,7 @@ _ACTS = (
 
 
 def _place(node: Node, at: str) -> str:
-    """A place with the name of its parameter, where that is known: ``args[1], dim``."""
+    """Return a place with the name of its parameter, if that is known: ``args[1], dim``."""
     first, _, inner = at.partition("]")
     step = ast.literal_eval(first.partition("[")[2])
     if isinstance(step, str):

@@ -15,8 +15,8 @@ keys.js), so only a client of another make sends more."""
 MOST_TEXT = 1000
 """Characters of a name in a message."""
 FURTHEST = 2**31
-"""How far the number of an act may lie beyond that of the act before. JavaScript counts exactly up to 2**53, so no
-single message can use the numbers up."""
+"""The furthest that the number of an act may lie beyond that of the act before. JavaScript counts exactly up to 2**53,
+so a single message is far from using the numbers up."""
 
 
 class Act(NamedTuple):
@@ -35,24 +35,24 @@ class News:
     last: int
     """The number of the last act of the message: those up to it are answered, also where they were refused."""
     refused: int = 0
-    """The entries that are no acts, or too many."""
+    """The number of entries that are not acts, or exceed the limit."""
 
     @property
     def complaint(self) -> str:
-        """The sentence to show where a part of the message was refused; empty where nothing was."""
+        """The sentence to show if a part of the message was refused; empty otherwise."""
         if not self.refused:
             return ""
         return f"{self.refused:,} entries of a message from the browser were ignored: they are no acts, or too many."
 
 
 def sent_by(key: str, entry: str) -> Any:
-    """The `entry` of the component `key` as the browser sent it; None where there is none."""
+    """Return the `entry` of the component `key` as the browser sent it; None if it is missing."""
     state = st.session_state.get(key)
     return state.get(entry) if isinstance(state, Mapping) else None
 
 
 def news(sent: Any, heard: int) -> News:
-    """Return the acts in `sent`, ``[[number, what, name], ...]``, beyond the number `heard`.
+    """Return the acts in `sent`, ``[[number, kind, name], ...]``, beyond the number `heard`.
 
     >>> news([[1, "fold", "a"], [2, "select", None], [3, 4, "b"], "x"], heard=1)
     News(acts=(Act(number=2, what='select', name=''),), last=2, refused=2)

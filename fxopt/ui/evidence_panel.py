@@ -1,4 +1,4 @@
-"""The evidence below the graph: what a change is worth, one tab a question. Only the open tab is computed."""
+"""The evidence below the graph: the worth of a change, one tab a question. Only the open tab is computed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TABS = {
 
 
 def evidence_panel(session: Session) -> None:
-    """Draw the tabs, and what is in the one that is open."""
+    """Draw the tabs, and the content of the open one."""
     panel(session, "evidence panel", _tabs, _shown_by_tabs)
 
 

@@ -27,7 +27,7 @@ Look = tuple[object, ...]
 
 
 def look_of(session: Session) -> Look:
-    """Return all that the visitor looks at; the passes that are on are all or nothing by themselves."""
+    """Return the state of the page apart from the passes, which are all or nothing by themselves."""
     return tuple(getattr(session, name) for name in _LOOK)
 
 
@@ -41,11 +41,11 @@ def look_back(session: Session, look: Look) -> bool:
 
 @contextmanager
 def all_or_nothing(session: Session) -> Iterator[None]:
-    """Where an act fails, let the visitor look at what they did before, and tell them why."""
+    """If an act fails, restore the look of the page before it, and tell the visitor why."""
     look = look_of(session)
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - of whatever an act fails with, the next run of the page tells
+    except Exception as error:  # noqa: BLE001 - the next run of the page tells of any failure of an act
         look_back(session, look)
         complain(f"**That failed, and nothing was changed.** {_said('an act', error)}")
 

@@ -13,11 +13,11 @@ import streamlit as st
 from fxopt.errors import ModelError
 
 MOST_TEXT = 4096
-"""Characters of a path; Linux takes no more."""
+"""The most characters of a path; Linux takes as many."""
 MOST_NAME = 255
 """Bytes of the name of a file or folder, on every file system in use."""
 SHOWN = 60
-"""Characters of a path that cannot be one, in the message about it."""
+"""Characters shown of an impossible path, in the message about it."""
 
 VARIABLE = "FXOPT_FOLDERS"
 """The environment variable with the named folders, separated as in ``PATH``."""
@@ -35,19 +35,19 @@ class Folders:
     """
 
     named: tuple[Path, ...] | None = None
-    """Where they lie; None for anywhere. Then only those who use this machine reach the page."""
+    """The places that they must lie below; None for anywhere. Then only users of this machine reach the page."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no folder that may be opened."""
+        """Whether every folder is forbidden."""
         return self.named == ()
 
     def folder(self, text: str) -> Path:
         """Return the folder that a visitor named.
 
         Raises:
-            ModelError: it cannot be a path, or is not one that may be opened. Of folders that may not, the message is
-                the same whether they exist or not.
+            ModelError: it cannot be a path, or is a forbidden one. The message for a forbidden folder is the same
+                whether it exists or not.
         """
         _check_path(text)
         if self.named is None:
@@ -72,7 +72,7 @@ class Folders:
 
 
 def _below(root: Path, text: str) -> Path | None:
-    """Return the path `text`, seen from `root`, where it is written as one below it. No file is looked at."""
+    """Return the path `text`, seen from `root`, if it is written as one below it. The disk is not read."""
     asked = Path(os.path.normpath(root / text))
     return asked if asked.is_relative_to(root) or asked.is_relative_to(os.path.realpath(root)) else None
 
@@ -83,7 +83,7 @@ def _files_of(folder: Path) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether there is a folder at `path`; not where that may not be known."""
+    """Return whether there is a folder at `path`; False if the system keeps that secret."""
     try:
         return path.is_dir()
     except OSError:

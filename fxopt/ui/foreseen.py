@@ -1,8 +1,8 @@
 """Optimistic updates: the browser paints the result of an act at once where it has painted that picture before.
 
 The answer of Python is painted over it a moment later. A picture of the graph depends on the choices and on the pass in
-focus. The result of an act is known where the same act led there before, or where the same switch takes a change
-back without a question. The browser keeps still while an act may be unanswered.
+focus. The result of an act is known where the same act led there before, or where the same switch takes a change back
+with no question asked. The browser keeps still while an act may be unanswered.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Foreseen:
         self._painted: dict[Hashable, str] = {}
 
     def switched(self, widget: str, name: str, sites: Sites, *, on: bool, start: Choices, bench: Workbench) -> None:
-        """Record that the switch `widget`, of a pass or its sites, was moved without a question from `start`."""
+        """Record that the switch `widget`, of a pass or its sites, was moved from `start`, with no question asked."""
         end, act = bench.choices, as_class(widget)
         if end == start:
             return
@@ -48,7 +48,7 @@ class Foreseen:
         Args:
             bench: the present workbench.
             looked_at: the pass in focus.
-            entered: the widget of the switch that Enter stands for; empty for none.
+            entered: the widget of the switch that Enter stands for; or empty.
         """
         ends = {act: end for (start, act), end in self._ends.items() if start == bench.choices}
         if end := ends.get(as_class(entered)):

@@ -1,9 +1,9 @@
-"""The graph on the page: pan, zoom, select, fold, with marks that need no new layout.
+"""The graph on the page: pan, zoom, select, fold, with marks that keep the layout.
 
 Three Streamlit components make it. The first carries the code, once for the page; the second a layout, gzipped, once
-for each structure; the third the layout's id, the marks and the selection, and is what the visitor sees. The viewport
-stays in the browser, and nothing is sent from there but what the visitor does. What leads back to a picture that was
-shown before is painted there at once, and when Python says so (`foreseen.py`).
+for each structure; the third the layout's id, the marks and the selection, and is the visible one. The viewport stays
+in the browser, which sends only acts of the visitor. An act that leads back to a picture that was shown before is
+painted at once, and again with Python's answer (`foreseen.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _CODE = (
 
 
 def code() -> str:
-    """The whole of the graph's JavaScript as one module: there is no build step, so the files are joined here.
+    """Return the whole of the graph's JavaScript as one module: the files are joined here instead of in a build step.
 
-    It brings the styles as well, because what comes with a component comes again with each change of its data.
+    It brings the styles as well, because the CSS of a component comes again with each change of its data.
     """
     files = ((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in _CODE)
     return "\n".join([f"const STYLES = {json.dumps(styles())};", *files])
@@ -55,7 +55,7 @@ View = Literal["before", "after", "both"]
 Bars: TypeAlias = Mapping[int, tuple[float, str]]
 """Costs by box: a share of the largest, and in words."""
 Way: TypeAlias = tuple[Sequence[int], str]
-"""The boxes along a way through the graph, and what the legend says of it."""
+"""The boxes along a way through the graph, and its line in the legend."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Heard:
     complaint: str = ""
     """The complaint about the message that the browser sent last; it is made once."""
     turns: int = 0
-    """How often the graph was told something: by this the browser tells what is new from what it heard before."""
+    """The number of times that the graph was told something: by it the browser tells news from repetition."""
 
 
 def _heard(key: str) -> Heard:
@@ -75,7 +75,7 @@ def _heard(key: str) -> Heard:
 
 
 def heard_of(key: str) -> int:
-    """The number of the last act in the graph `key` that was obeyed; the graph waits to be told of it."""
+    """Return the number of the last act in the graph `key` that was obeyed; the graph waits for it."""
     return _heard(key).number
 
 
@@ -85,11 +85,11 @@ def obey_graph(
     """Apply the acts in the graph `key` since the last run. To be called before anything that they change is drawn.
 
     `on_select` is called with the name that was selected (empty for nothing), `on_toggle` with the path of the module
-    to fold or unfold. A name of which `knows` is false is ignored. Not in a callback: where clicks come quickly,
-    Streamlit ends a run as soon as it looks at its state.
+    to fold or unfold. A name of which `knows` is false is ignored. This is a plain call instead of a callback: when
+    clicks come quickly, Streamlit ends a run as soon as it looks at its state.
 
     Returns:
-        the complaint about acts that were refused; empty where there were none.
+        the complaint about refused acts; empty if all were obeyed.
     """
     heard, is_here = _heard(key), presence(grace=0)
     told = news(sent_by(key, "events"), heard.number)
@@ -110,9 +110,9 @@ def obey_graph(
 
 
 def graph_code() -> None:
-    """Bring the code of the graphs, once for the page, which shows nothing.
+    """Bring the code of the graphs, once for the page, as an invisible component.
 
-    Drawn first, it lets the browser fetch what it needs for graphs while the page is still being made.
+    Drawn first, it lets the browser fetch the code for graphs while the page is still being made.
     """
     with st.container(key="graph code"):
         _code(key="code of graphs")
@@ -141,16 +141,16 @@ def graph_component(
     """Show the layout that `fxopt.view.pack` packed, whose `Layout.id` is `layout_id`. The page has `graph_code`.
 
     Without `layout_bytes`, another pane on the page brings that layout. Of a layout of two graphs, `side` says which is
-    shown, or both in one picture. `related` are boxes that belong together, by number: those of one graph and what
-    stands for them in the other; pointing at one lights the rest. `path` is the critical one.
+    shown, or both in one picture. `related` are boxes that belong together, by number: boxes of one graph and their
+    counterparts in the other; pointing at one lights the rest. `path` is the critical one.
 
-    `selected` is the name of a node, which is seen on its folded module where it is folded, or ``@path`` for such a
-    module itself; None for nothing. With `dim`, what has no mark steps back. `height` is in pixels, or a length of CSS.
-    `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
-    visitor's place. Panes with one `link` share their selection, and the place they look at where they show one layout.
-    Without `foldable`, modules stay as they are. `foreseen` are pictures that were shown before, by the acts that lead
-    back to them: each by the class of its widget, or the name of a key. They are painted before Python has answered.
-    What the visitor does is for `obey_graph`; `on_events` is called before that, as the callback of a widget.
+    `selected` is the name of a node, which is seen on its folded module while that is folded, or ``@path`` for such a
+    module itself; None for an empty selection. With `dim`, unmarked boxes step back. `height` is in pixels, or a length
+    of CSS. `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
+    visitor's place. Panes with one `link` share their selection, and, if they show one layout, the viewport. Without
+    `foldable`, modules stay as they are. `foreseen` are pictures that were shown before, by the acts that lead back to
+    them: each by the class of its widget, or the name of a key. They are painted before Python has answered. The
+    visitor's acts are for `obey_graph`; `on_events` is called before that, as the callback of a widget.
 
     Returns:
         the digest of the picture, by which `foreseen` names it later.
@@ -175,7 +175,7 @@ def graph_component(
     heard = _heard(key)
     heard.turns += 1
     data |= {"picture": picture, "foreseen": foreseen or {}, "heard": heard.number, "turn": heard.turns}
-    # Without a gap of its own, what shows nothing would still move the rest down.
+    # With the usual gap, an invisible component would still move the rest down.
     with st.container(gap=None):
         if layout_bytes is not None:
             _layout(key=f"{key}-layout", data=layout_bytes)

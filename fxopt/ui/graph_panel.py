@@ -1,4 +1,4 @@
-"""The graph in the middle of the page: which one, how it is folded, what is marked, and its files."""
+"""The graph in the middle of the page: which one is shown, its folding, its marks, and its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fxopt.view.engine import engines
 from fxopt.view.program import EngineError, answer_of
 
 HEIGHT = "var(--graph-height)"
-"""As page.css says it, for what stands beside the graph as well."""
+"""As page.css says it, for the elements beside the graph as well."""
 
 VIEWS = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
@@ -35,15 +35,15 @@ SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both
 SVG_SECONDS = 60
 
 HEAD_START_SECONDS = 0.35
-"""So long a new visitor's graph is on its way alone. Streamlit's page fetches what draws a kind of element when the
-first one comes, and React shows what was waited for not sooner than 0.3 s after it last began to wait for something.
+"""The time for which a new visitor's graph is sent alone. Streamlit's page fetches the code of a kind of element when
+the first one comes, and React shows the awaited parts at the earliest 0.3 s after it last began to wait for something.
 With all at once, the graph would be seen as late as the rest, and the rest no sooner (measured: `bench_page`)."""
 
 
 def graph_panels(session: Session) -> None:
-    """Draw the graph, the bar above it, and what is told below it."""
+    """Draw the graph, the bar above it, and the facts below it."""
     above, graphs, below = st.container(), st.container(), st.container()
-    with graphs:  # first, as what the visitor looks at
+    with graphs:  # first, as the centre of the page
         panel(session, "graph panel", _graphs, _shown_by_graphs)
     if "has been drawn" not in st.session_state and session.picture is not None:
         st.session_state["has been drawn"] = True
@@ -56,7 +56,7 @@ def graph_panels(session: Session) -> None:
 
 
 def _obey(session: Session) -> None:
-    """Do what the visitor did in the graphs since the last time."""
+    """Apply the visitor's acts in the graphs since the last run."""
     shown = session.together or session.shown
     for key, of in (("graph", "Now" if shown == "Side by side" else shown), ("graph before", "Original")):
         obeyed = obey_graph(key, partial(_select, session, shown=of), session.fold, partial(_knows, session))
@@ -64,7 +64,9 @@ def _obey(session: Session) -> None:
 
 
 def _knows(session: Session, name: str) -> bool:
-    """Return whether one of the graphs has the node `name`, or the module where it is ``@path``; '' is for nothing."""
+    """Return whether one of the graphs has the node `name`, or the module where it is ``@path``; '' is an empty
+    selection.
+    """
     if name.startswith("@"):
         return name.partition("#")[0][1:] in _every(session)
     return not name or any(name in session.view_of(shown).by_name for shown in get_args(Shown))
@@ -76,7 +78,7 @@ def _shown_by_graphs(session: Session) -> Hashable:
 
 
 def _look(session: Session, end: End) -> tuple[Hashable, ...]:
-    """All that decides how the graphs look where acts of the visitor have led to `end`."""
+    """Return all that decides the look of the graphs once acts of the visitor have led to `end`."""
     known = tuple(pass_.signature for pass_ in session.workbench.known)
     return (
         *end, session.unfolded, session.selected, session.shown, session.together, chosen_costs(), known,
@@ -88,17 +90,17 @@ def _graphs(session: Session) -> None:
     session.listen("graphs", _obey)
     together = session.together == "Side by side"
     panes = get_args(Shown) if together else (session.together or session.shown,)
-    # What tells of waiting has a place of its own: the graph would be built anew if something came before it.
+    # The line about waiting has a place of its own: the graph would be built anew if something came before it.
     with st.container(gap=None):
         waiting, graphs = st.container(gap=None, key="graph waiting"), st.container()
     with waiting:
-        # Streamlit does not take away a line that was drawn earlier in the same run. Its place is sent as empty.
+        # Streamlit keeps a line that was drawn earlier in the same run. Its place is sent as empty.
         place, *places = [st.empty() for _ in range(1 + len(get_args(Shown)))]
     with place:
         picture = _picture(session)
     if picture is None:
         return
-    behind, counted = dict.fromkeys((*map(_graph_behind, panes), session.shown)), []  # of what is told below as well
+    behind, counted = dict.fromkeys((*map(_graph_behind, panes), session.shown)), []  # of the facts below as well
     for place, of in zip(places, behind):
         with place:
             counted.append(costs_of(session, of, waiting=True))
@@ -121,7 +123,7 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
 
 
 def _picture(session: Session) -> PackedLayout | None:
-    """The picture of both graphs; while it is being made, the last one, if there was one. A newer one ends an older."""
+    """Return the picture of both graphs; while it is being made, the last one, if any. A newer one ends an older."""
     before, after = _visible(session, "Original"), _visible(session, "Now")
     wanted = (before.digest, after.digest)
     if session.laying_out is None or session.laying_out[0] != wanted:
@@ -138,15 +140,15 @@ def _picture(session: Session) -> PackedLayout | None:
 
 
 def _graph_behind(shown: str) -> Shown:
-    """The graph whose costs a picture tells."""
+    """Return the graph whose costs a picture tells."""
     return "Original" if shown == "Original" else "Now"
 
 
 def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path: Way | None, *, is_whole: bool) -> None:
-    """Draw one graph. Where it is not whole, something that will be in it is still being made."""
+    """Draw one graph. If it is incomplete, a part of it is still being made."""
     linked = session.together == "Side by side"
     states = session.colored_states
-    # The picture that is always there brings the layout, so that going from one to another sends none.
+    # The picture that is always there brings the layout, so that a change to another picture sends no layout.
     is_first = not linked or shown == "Now"
     key = "graph" if is_first else "graph before"
     entered = widget_of(*session.entered[:2]) if session.entered is not None else ""
@@ -196,7 +198,7 @@ def _select(session: Session, name: str, shown: str) -> None:
 
 
 def _every(session: Session) -> frozenset[str]:
-    """Every module that can be opened."""
+    """Return every module that can be opened."""
     return frozenset(session.view_of("Original").module_classes) | frozenset(session.view_of("Now").module_classes)
 
 
@@ -244,7 +246,7 @@ def _show(session: Session) -> None:
     chosen = st.session_state["shown"]
     if chosen in get_args(Together):
         session.together = chosen
-    elif chosen in get_args(Shown):  # after a run that did not draw it, Streamlit has None there
+    elif chosen in get_args(Shown):  # after a run in which it was absent, Streamlit has None there
         session.shown, session.together = chosen, None
 
 
@@ -253,7 +255,7 @@ def _unfold(session: Session, unfolded: frozenset[str]) -> None:
 
 
 def _downloads(session: Session) -> None:
-    """Draw what saves the graph as it is when it is clicked."""
+    """Draw the buttons that save the graph as it is when they are clicked."""
     name = f"{session.opened.source.key.rpartition('/')[2]}-{session.shown.lower()}"
     st.download_button(
         "DOT, every module open",
@@ -279,7 +281,7 @@ def _looked_at(session: Session) -> GraphView:
 
 
 def _svg(dot: str) -> bytes:
-    """Return the SVG that the first engine makes which can; one that says why there is none, where none can."""
+    """Return the SVG of the first engine that can make it; if all fail, an SVG with the reason."""
     told = "no layout engine is installed"
     for _, program in engines():
         try:
@@ -295,7 +297,7 @@ def _shown_by_facts(session: Session) -> Hashable:
 
 
 def _facts(session: Session) -> None:
-    """How the graph came to be, in a line, and which costs its boxes tell."""
+    """Draw a line with the way in which the graph was captured, and the cost on its boxes."""
     opened = session.opened
     report = opened.report
     rungs = {

@@ -20,7 +20,7 @@ MANY = 8
 
 
 def inspector_panel(session: Session) -> None:
-    """Draw the selected node or module; without a selection, the ways to make one."""
+    """Draw the selected node or module; if the selection is empty, the ways to select."""
     panel(session, "inspector panel", _inspector, _shown_by_inspector)
 
 

@@ -23,7 +23,7 @@ class Job(Generic[T]):
         self.share = 0.0
         self.result: T | None = None
         self.failure: Exception | None = None
-        """What went wrong, if anything did."""
+        """The error, if it failed."""
         self._ending = threading.Event()
         self._wanted = wanted
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
@@ -31,7 +31,7 @@ class Job(Generic[T]):
 
     @property
     def error(self) -> str:
-        """What went wrong, in words; empty where nothing did."""
+        """The error in words; empty after success."""
         return f"{type(self.failure).__name__}: {self.failure}" if self.failure is not None else ""
 
     @property

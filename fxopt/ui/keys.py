@@ -1,4 +1,4 @@
-"""The keys of the page: what each does, and the sheet that lists them."""
+"""The keys of the page: the act of each, and the sheet that lists them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ SHEETS = {
 
 @dataclass
 class Heard:
-    """What was heard of the keys: the number of the last press, and how often the sheet was asked for, and shown."""
+    """The keys heard so far: the number of the last press, and how often the sheet was asked for, and shown."""
 
     number: int = 0
     sheets: int = 0
@@ -75,7 +75,7 @@ class Heard:
 
 
 def keys_panel(session: Session) -> None:
-    """Listen for keys, and show the sheet where it was asked for. Draws nothing else."""
+    """Listen for keys, and show the sheet if it was asked for."""
     panel(session, "keys panel", _draw, lambda session: (_heard().number, _heard().sheets))
 
 
@@ -103,10 +103,10 @@ def _obey(session: Session) -> None:
 
 
 def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool] = lambda: True) -> str:
-    """Apply the presses ``[[number, key], ...]`` that were not heard before, for as long as the visitor `is_here`.
+    """Apply the unheard presses among ``[[number, key], ...]``, for as long as the visitor `is_here`.
 
     Returns:
-        the complaint about the presses that were refused; empty where there were none.
+        the complaint about refused presses; empty if all were applied.
     """
     told = news(pressed, heard.number)
     for number, key, _ in told.acts:
@@ -125,7 +125,7 @@ def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool
 
 
 def _place(session: Session, letter: str = "", before: str = "") -> None:
-    """A pass was dragged by its letter to before another one, or to the end of the list."""
+    """Move a pass that was dragged by its letter to before another one, or to the end of the list."""
     names = {style.letter: style.name for style in session.styles.values()}
     if letter in names and (not before or before in names):
         session.place(names[letter], names.get(before, ""))

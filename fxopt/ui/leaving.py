@@ -21,7 +21,7 @@ from streamlit.logger import get_logger
 from fxopt.ui.session import Session
 
 QUIET_SECONDS = 1.0
-"""Who leaves within so long of another one is cleared up after together with them, most of them as a class ends."""
+"""Visitors who leave within so long of another one are cleared up after together, most of them as a class ends."""
 MOST_AT_ONCE = 32
 
 _LOG = get_logger(__name__)
@@ -31,7 +31,7 @@ class Housekeeping:
     """Clears up after the visitors who left, in a thread of its own; one for the process."""
 
     def __init__(self) -> None:
-        gc.freeze()  # what is there by now are modules, classes and functions
+        gc.freeze()  # the present objects are modules, classes and functions
         self._left: queue.Queue[weakref.ref[Session]] = queue.Queue()
         threading.Thread(target=self._run, name="housekeeping", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""Limits of what one visitor may run: foreseen before it is begun, and refused with the numbers."""
+"""Limits of the runs of one visitor: predicted before a run begins, and refused with the numbers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def check_demand(what: str, demand: Demand, factor: int = 1, beside: int = 0) ->
     Args:
         what: the model and its sizes, for the message.
         demand: of one run in the precision of the model.
-        factor: how many times as large its numbers are in the run.
-        beside: bytes that are taken for other things.
+        factor: by which its numbers are larger in the run.
+        beside: bytes that are taken by other things.
 
     Raises:
         ModelError: it takes more memory or work than a visitor may use.

@@ -9,7 +9,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~$:&])")
 
 
 def escaped(text: str) -> str:
-    r"""`text` as Markdown that reads as `text`, line by line.
+    r"""Return Markdown that reads as `text`, line by line.
 
     >>> print(escaped("a_b: [1]"))
     a\_b\: \[1\]
@@ -20,7 +20,7 @@ def escaped(text: str) -> str:
 def sendable(text: str) -> str:
     r"""Return `text` with a question mark for each half of a character, which UTF-8 cannot carry.
 
-    The name of a file that is no UTF-8 has such halves in Python.
+    The name of a file in another encoding than UTF-8 has such halves in Python.
 
     >>> sendable("a\udcff")
     'a?'
@@ -29,7 +29,7 @@ def sendable(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """`text` as inline code, whatever backticks it holds.
+    """Return `text` as inline code, with any backticks it holds.
 
     >>> code("a`b")
     '`` a`b ``'
@@ -43,7 +43,7 @@ def code(text: str) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "site"), counted(1200, "near miss", "near misses")
     ('1 site', '1,200 near misses')
@@ -52,7 +52,7 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def from_docstring(docstring: str | None) -> str:
-    r"""A docstring of ours as Markdown: double backticks are code, and doctests stand in blocks.
+    r"""Return a docstring of ours as Markdown: double backticks are code, and doctests stand in blocks.
 
     >>> from_docstring("Replace ``x``.\n\n>>> 1 + 1")
     'Replace `x`.\n\n```python\n>>> 1 + 1\n```'

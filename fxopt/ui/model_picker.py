@@ -1,4 +1,4 @@
-"""Which model is open: the built-in ones, architectures of transformers, or a folder with weights."""
+"""Choice of the open model: the built-in ones, architectures of transformers, or a folder with weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER_HELP = (
 
 
 def model_picker() -> Session | None:
-    """Draw the picker, open what was asked for, and give the session; None while nothing could be opened."""
+    """Draw the picker, open the requested model, and return the session; None before a first model is open."""
     with told_in_place("picker of models"):
         _picker()
     session: Session | None = st.session_state.get("session")
@@ -31,7 +31,7 @@ def model_picker() -> Session | None:
 def _picker() -> None:
     _choose_model()
     _ask_for_what_is_chosen()
-    # Both places are there in each run: what comes below keeps its position, or the browser would build it anew.
+    # Both places are there in each run: the elements below keep their position, or the browser would build them anew.
     waiting, told, remarked = st.empty(), st.empty(), st.empty()
     _open_requested(waiting)
     session: Session | None = st.session_state.get("session")
@@ -73,7 +73,7 @@ def _choose_model() -> None:
 
 
 def _reading_aids() -> None:
-    """Large type, for a projector, and the sheet of keys."""
+    """Draw the choice of large type, for a projector, and the sheet of keys."""
     large = st.session_state.get("large type", False)
     st.button(
         "Large type",
@@ -88,7 +88,7 @@ def _reading_aids() -> None:
 
 
 def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, what: str, limits: SizeRange) -> None:
-    # Without bounds of its own: out of range, the browser would drop the number and not say why.
+    # The field itself has no bounds: out of range, the browser would drop the number silently.
     place.number_input(
         label,
         value=limits.default,
@@ -99,7 +99,7 @@ def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, what: str
 
 
 def _size_key(what: str) -> str:
-    """Each model has number fields of its own, so that each starts with its own defaults."""
+    """Return a key for each model's number fields, so that each starts with its own defaults."""
     return f"{what} of {st.session_state['model']}{_folder()}"
 
 
@@ -113,17 +113,18 @@ def _sizes(key: str) -> Sizes | None:
     try:
         return Request(key, _folder()).source.sizes
     except ModelError:
-        # Opening the folder says what is wrong with it.
+        # Opening the folder says the fault in it.
         return None
 
 
-# ---- what was asked for
+# ---- the request
 
 
 def _ask_for_what_is_chosen() -> None:
-    """Ask for what the fields say, where they say something else than the last time.
+    """Request the model that the fields name, if it differs from the last request.
 
-    Not in callbacks of the fields: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+    This is a plain call instead of a callback of the fields: when clicks come quickly, Streamlit ends a run as soon as
+    it looks at its state.
     """
     model, folder = st.session_state["model"], _folder()
     sizes = [st.session_state.get(_size_key(what)) for what in ("batch", "sequence")]
@@ -137,7 +138,7 @@ def _ask_for_what_is_chosen() -> None:
 
 
 def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:
-    """Open what was asked for. The request stays until it is done, so that a click meanwhile does not lose it."""
+    """Open the requested model. The request stays until it is done, so that it survives a click meanwhile."""
     request: Request | None = st.session_state.get("request")
     if request is None:
         return

@@ -1,4 +1,4 @@
-"""Does the graph as it is now compute what the original computes?"""
+"""Numerics tab: the outputs of the graph as it is now, compared with those of the original."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 SMALL = 5_000_000
-"""Up to so many parameters, outputs are compared without being asked for."""
+"""Up to so many parameters, outputs are compared automatically."""
 
 
 def numerics_tab(session: Session) -> None:
@@ -45,7 +45,7 @@ def _compared(session: Session) -> NumericsReport:
 
 
 def _inputs(opened: OpenModel) -> list[Inputs]:
-    """The example, and another batch where the batch is free."""
+    """Return the example, and another batch if the batch is free."""
     others = [opened.inputs]
     if "batch" in opened.report.free:
         batch = 1 if opened.batch > 1 else 2

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Once:
-    """The answers that were asked for last, by what was asked. They are plain data, and nobody changes them.
+    """The last answers, by question. They are plain data that everyone leaves unchanged.
 
     >>> once = Once(most=2)
     >>> once.answer("a", lambda: 1), once.answer("a", lambda: 2)
@@ -26,9 +26,9 @@ class Once:
         self._lock = threading.Lock()
 
     def answer(self, asked: Hashable, make: Callable[[], T]) -> T:
-        """Return the answer to `asked`, which depends on nothing else, and which `make` makes where nobody has yet.
+        """Return the answer to `asked`, which depends on nothing else; the first who asks has `make` make it.
 
-        Where `make` fails for one who asks, the next one tries again.
+        If `make` fails for one who asks, the next one tries again.
         """
         while True:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The models that are open: captured, kept for all visitors together, read and never changed."""
+"""The open models: captured, kept for all visitors together, and read-only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
 from fxopt.workbench import Workbench
 
 MODELS, CAPTURES = 3, 6
-"""How many models and captures are kept in memory, for all visitors together."""
+"""The number of models and captures that are kept in memory, for all visitors together."""
 
 ANSWERS, FEWEST_ANSWERS, NODES = 64, 8, 50_000
 """So many pictures and tables are kept of a capture: of large graphs fewer, with so many nodes in all."""
@@ -31,7 +31,7 @@ ANSWERS, FEWEST_ANSWERS, NODES = 64, 8, 50_000
 
 @dataclass(frozen=True, eq=False)
 class OpenModel:
-    """A captured model, as all visitors share it: it is read, never changed."""
+    """A captured model, read-only, as all visitors share it."""
 
     source: ModelSource
     model: nn.Module
@@ -39,13 +39,13 @@ class OpenModel:
     sequence: int | None
     inputs: Inputs
     workbench: Workbench
-    """With every pass off, for good: what visitors work on are others like it (`Workbench.another`)."""
+    """A workbench whose passes stay off: visitors work on others like it (`Workbench.another`)."""
 
     once: Once
     """Plain data of it, and of the graphs that passes make of it."""
 
     remarks: tuple[str, ...] = ()
-    """The warnings of its build and its capture, in sentences: weights without a place, NaN in them."""
+    """The warnings of its build and its capture, in sentences: weights that fit nowhere, NaN in them."""
 
     @property
     def pristine(self) -> GraphModule:
@@ -97,7 +97,7 @@ _WEIGHTS: WeakKeyDictionary[nn.Module, Memo] = WeakKeyDictionary()
 
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
 def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[str, ...]]:
-    """The model of a source, and the remarks on it. `stamp` changes where the files behind `key` do."""
+    """Return the model of a source, and the remarks on it. `stamp` changes with the files behind `key`."""
     with remarks() as made:
         return _source.build(), tuple(made)
 
@@ -111,7 +111,7 @@ def captured(
     _source: ModelSource,
     _progress: Callable[[str], bool] | None = None,
 ) -> OpenModel:
-    """The captured model of a source. Where `_progress` returns False, the capture ends and nothing is kept."""
+    """Return the captured model of a source. If `_progress` returns False, the capture ends and is dropped."""
     model, made = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
     if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):

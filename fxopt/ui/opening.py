@@ -1,4 +1,4 @@
-"""Opening a model beside the page: it may take seconds, can be cancelled, and a click meanwhile loses nothing."""
+"""Opening a model beside the page: it may take seconds, can be cancelled, and survives a click meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fxopt.ui.session import Session
 
 FOLDER = "folder"
 QUIET_SECONDS, PATIENT_SECONDS, POLL_SECONDS = 0.3, 2.5, 0.1
-"""Nothing is shown for so long, then a line, and after the second a button to cancel as well."""
+"""The page stays as it is for so long, then a line appears, and after the second a button to cancel as well."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Request:
 
     @property
     def path(self) -> Path:
-        """The folder, where it is one that may be opened here; a `ModelError` says why not."""
+        """The folder, if it may be opened here; otherwise a `ModelError` gives the reason."""
         return folders_here().folder(self.folder)
 
     @property
     def stamp(self) -> str:
-        """Changes where a file of the folder does, so that a folder that was mended is read again."""
+        """A text that changes with the files of the folder, so that a mended folder is read again."""
         if self.key != FOLDER:
             return ""
         folder = self.path
@@ -54,11 +54,11 @@ class Request:
 
 @dataclass(eq=False)
 class Opening:
-    """One attempt to open what was asked for."""
+    """One attempt to open the requested model."""
 
     request: Request
     before: Session | None
-    """What is open meanwhile; its passes stay on where the same model was asked for at other sizes."""
+    """The open session meanwhile; its passes stay on if the same model was asked for at other sizes."""
     title: str = "the model"
     stage: str = ""
     begun: float = field(default_factory=time.perf_counter)
@@ -80,7 +80,7 @@ class Opening:
         return self._resumed(Session(opened))
 
     def session(self) -> Session | None:
-        """A session with what was opened, once it is. It goes on where the one before it is by now."""
+        """Return a session with the opened model, once it is ready: it goes on where the one before it is by now."""
         return self.job.result and self._resumed(self.job.result)
 
     def _resumed(self, session: Session) -> Session:
@@ -111,7 +111,7 @@ class Opening:
 
 
 def cancel(state: MutableMapping[str, Any]) -> None:
-    """Let what is being opened go; its thread ends at its next report of progress."""
+    """Cancel the opening; its thread ends at its next report of progress."""
     opening: Opening | None = state.get("opening")
     if opening is not None:
         opening.job.cancel()

@@ -1,4 +1,4 @@
-"""Other machines: Streamlit asks none of them for anything."""
+"""Other machines: Streamlit leaves all of them alone."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from streamlit import net_util
 
 
 def ask_nobody() -> None:
-    """Let Streamlit ask no outside service for this machine's address.
+    """Keep Streamlit from asking an outside service for this machine's address.
 
-    It would at a start on every network, and when a page from elsewhere calls. Not where it has an answer; an empty one
-    fits no caller.
+    It would ask at a start on every network, and at a call from a page elsewhere. It skips the request if it has an
+    answer; an empty one fits no caller.
     """
     net_util._external_ip = ""

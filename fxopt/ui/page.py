@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 
 def page() -> None:
-    """Draw the page for one visitor: to be called by the script that Streamlit runs, and by nothing before it."""
+    """Draw the page for one visitor: to be called first in the script that Streamlit runs."""
     ask_nobody()
     st.set_page_config(page_title="fxopt", page_icon=str(_FOLDER / "icon.svg"), layout="wide")
     st.html(_FOLDER / "page.css")

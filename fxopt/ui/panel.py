@@ -1,8 +1,8 @@
-"""The panels of the page: each is drawn again only where it would show something else than it does.
+"""The panels of the page: each is drawn again only when its content would change.
 
-What a run of the script sends, the browser draws anew, whether it changed or not, at about a millisecond an element.
-So every panel is a fragment of Streamlit. What a visitor does runs those fragments alone whose panels would change, in
-the order in which they were drawn first; where that is not known beforehand, the whole page.
+The browser draws anew everything that a run of the script sends, changed or not, at about a millisecond an element. So
+every panel is a fragment of Streamlit. An act of the visitor runs only those fragments whose panels would change, in
+the order in which they were drawn first; if these are not known beforehand, the whole page.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ ALL = "all panels"
 """The name of the panel around all the others."""
 
 fragment, rerun = st.fragment, st.rerun
-"""By these names, so that a test without a browser, which sees of a run only what it draws, can let all be drawn."""
+"""Names that a test without a browser replaces to draw everything: it sees of a run only the elements drawn in it."""
 
 
 def panel(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
     """Draw a panel.
 
     Args:
-        name: of the panel; no other one on the page has it.
+        name: of the panel, unique on the page.
         draw: draws it.
-        shows: gives everything that decides what it shows, but for what widgets in it say, as values to compare.
+        shows: returns all that decides its content, apart from its own widgets, as values to compare.
     """
     fragment(_drawn, key=name)(session, name, draw, shows)
 
@@ -43,7 +43,7 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
         if not drawn.everything:
             session.obey()
             if name != ALL and set(drawn.stale) - drawn.awaited - {name}:
-                rerun()  # what was done here, or came together with it, changes more than this panel
+                rerun()  # the act here, or one that came with it, changes more than this panel
         before, drawn.everything = drawn.everything, drawn.everything or name == ALL
         failed = True
         try:
@@ -73,14 +73,14 @@ def _shown_by(shows: Callable[[Session], Hashable], whose: weakref.ref[Session])
 
 
 def _look_back(session: Session, name: str) -> None:
-    """Let the visitor look at what the panel could show, and draw the page anew where that is something else."""
+    """Restore the look that the panel could last draw, and draw the page anew if that is another one."""
     look = session.drawn.looks.get(name)
     if look is not None and look_back(session, look):
         st.rerun()
 
 
 def redraw(session: Session) -> None:
-    """As the callback of a widget: do what the visitor did, and draw the panels again that then show something else."""
+    """Apply the visitor's acts, and draw the changed panels again: the callback of a widget."""
     with session.at_work:
         session.obey()
         stale = session.drawn.stale
@@ -90,7 +90,7 @@ def redraw(session: Session) -> None:
 
 
 def acting(session: Session, act: Callable[..., None]) -> Callable[..., None]:
-    """`act` as the callback of a widget, after which those panels are drawn again that then show something else."""
+    """Return `act` as the callback of a widget, after which the changed panels are drawn again."""
 
     @functools.wraps(act)
     def acted(*args: Any) -> None:

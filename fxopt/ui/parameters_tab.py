@@ -15,12 +15,12 @@ from fxopt.ui.session import Session
 def parameters_tab(session: Session) -> None:
     table = session.once("parameters", lambda: parameter_table(session.graph_of("Original"), session.graph_of("Now")))
     _totals(table)
-    # Nothing changed, no table: it would cost the first view of the page half a second.
+    # While the graph is unchanged, the table is left out: it would cost the first view of the page half a second.
     every = st.toggle("Every module, not only those that changed", key="every module")
     rows = table.rows if every else table.changed_rows
     if rows:
         st.dataframe(
-            # Of one name each time: the browser keeps what it was sent before, where it is the same to the byte.
+            # Of one name each time: the browser keeps data that is the same to the byte.
             _frame(rows).style.set_uuid("parameters").apply(_amber, axis=1).format(thousands=","),
             key="parameter table",
             hide_index=True,
@@ -47,7 +47,7 @@ def _totals(table: ParameterTable) -> None:
     ):
         difference = f"{new - old:+,}" if new != old else "as before"
         parts.append(f"<div><dt>{label}</dt><dd><strong>{new:,}{unit}</strong></dd><dd>{difference}</dd></div>")
-    # not st.metric: its script brings a charting library, which the first view of the page would wait for
+    # instead of st.metric, whose script brings a charting library that the first view of the page would wait for
     st.html(f'<dl class="totals">{"".join(parts)}</dl>')
 
 

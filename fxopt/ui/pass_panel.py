@@ -19,7 +19,7 @@ from fxopt.workbench import PassState, SiteState
 
 
 def shown_by_passes(session: Session) -> Hashable:
-    """The state that decides the picture of the list of passes."""
+    """Return the state that decides the picture of the list of passes."""
     bench, state = session.workbench, session.looked_at_state
     places = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
     return (
@@ -119,7 +119,7 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
                 on_click=session.look_at,
                 args=("" if looked_at else state.name,),
             )
-        st.caption(_facts(state), help=state.pass_.summary)  # not at the switch, which a click on its help would move
+        st.caption(_facts(state), help=state.pass_.summary)  # beside the switch: a click on its help would move it
         if state.error:
             _failure(session, state)
         ask_about(session, state.name)

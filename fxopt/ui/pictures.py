@@ -11,7 +11,7 @@ from fxopt.ui.job import Job, Progress
 from fxopt.view import Layout, VisibleGraph, layout, layout_both, pack
 
 LAYOUTS = 48
-"""How many layouts are kept in memory, for all visitors together; one takes some kilobytes, or with thousands of boxes
+"""The number of layouts kept in memory, for all visitors together; one takes some kilobytes, or with thousands of boxes
 a few megabytes."""
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MOST_WAYS = 2 * 10**7
 """Ways to match one text that may be tried; less than a second."""
 MOST_SECONDS = 1.5
-"""How long all texts may take together."""
+"""The time that all texts may take together."""
 MOST_TEXT = 500
 """Characters of an expression."""
 
@@ -28,7 +28,7 @@ _AHEAD = {_constants.ASSERT, _constants.ASSERT_NOT}
 
 
 def found(asked: str, among: Sequence[T], texts_of: Callable[[T], Iterable[str]]) -> tuple[list[T], str]:
-    """Return those of `among` with a text that `asked` fits, and a sentence where it is not used as an expression."""
+    """Return those of `among` with a text that `asked` fits, and a sentence if it is searched for as plain text."""
     texts = [(one, tuple(texts_of(one))) for one in among]
     longest = max((len(text) for _, of in texts for text in of), default=0)
     pattern, fault = _compiled(asked, longest)

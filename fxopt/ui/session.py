@@ -1,4 +1,7 @@
-"""What a visitor has open and has chosen. Captured models are shared and never changed; a session never is."""
+"""Session of a visitor: the open model and the choices.
+
+Captured models are shared and read-only; each session belongs to one visitor.
+"""
 
 from __future__ import annotations
 
@@ -32,29 +35,29 @@ Shown = Literal["Original", "Now"]
 Together = Literal["Side by side", "Diff"]
 
 RECENT = 4
-"""So many of the last states keep their pictures and tables: going back and forth is what the page is for."""
+"""So many of the last states keep their pictures and tables: the page is made for going back and forth."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Whether to turn something off that other sites rest on."""
+    """The question whether to turn something off that other sites rest on."""
 
     pass_name: str
     sites: Sites
     resting: tuple[tuple[str, str], ...]
-    """What would go off too: pairs of pass name and site."""
+    """The sites that would go off too: pairs of pass name and site."""
     removes: bool = False
-    """Whether it is an edit, to be taken off the workbench and not only turned off."""
+    """Whether it is an edit, to be taken off the workbench, instead of a pass to be turned off."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What became of the edits that were last asked for at a node."""
+    """The outcome of the edits that were last asked for at a node."""
 
     node: str
     made: tuple[Edit, ...] = ()
     refusal: FxoptError | None = None
-    """Why the next one was not made."""
+    """The reason why the next one was refused."""
 
 
 Act = TypeVar("Act", bound=Callable[..., None])
@@ -64,7 +67,7 @@ def alone(act: Act) -> Act:
     """Let an act of a session wait for the run of the page, or the other act, that is at the session now; count it.
 
     Streamlit begins the run that a click asks for while the run before may still be in its callback or drawing, in
-    another thread: without this, both would be at the workbench at once.
+    another thread: with no lock, both would be at the workbench at once.
     """
 
     @functools.wraps(act)
@@ -79,28 +82,28 @@ def alone(act: Act) -> Act:
 
 @dataclass(eq=False)
 class Session:
-    """One visitor's workbench, and what is looked at on the page."""
+    """One visitor's workbench, and the choices on the page."""
 
     opened: OpenModel
     workbench: Workbench = field(init=False)
     looked_at: str = ""
-    """The name of the pass whose sites are shown; empty for none."""
+    """The name of the pass whose sites are shown, or empty."""
     selected: str = ""
-    """A node of the graph by name, or a folded module as ``@path``; empty for none."""
+    """A node of the graph by name, or a folded module as ``@path``, or empty."""
     shown: Shown = "Now"
     together: Together | None = None
-    """How both graphs are shown at once; `shown` is then the one whose nodes were last pointed at."""
+    """The way in which both graphs are shown at once; `shown` is then the one whose nodes were last pointed at."""
     unfolded: frozenset[str] = frozenset()
     only_acting: bool = False
-    """Whether the passes that find no site here are left out of the list."""
+    """Whether the list leaves out the passes that find no site here."""
     pointed_at: tuple[str, tuple[Choice, ...]] = ("", ())
     """The row of the list that the visitor points at, and the choices of passes when they did."""
     question: Question | None = None
-    """What the visitor was asked, and has not answered yet."""
+    """The question to the visitor that is still open."""
     answer_to_edit: Answer | None = None
-    """What is said below the form of edits."""
+    """The outcome shown below the form of edits."""
     listed: int = 0
-    """How many sites of the looked-at pass are listed, beyond the first few."""
+    """The number of listed sites of the pass in focus, beyond the first few."""
     compared: tuple[Choice, ...] | None = None
     """The choices of passes for which outputs of a large model are compared."""
     measurement: Any = None
@@ -110,11 +113,11 @@ class Session:
     laying_out: tuple[Hashable, Job[PackedLayout]] | None = None
     """The picture that is to be drawn, and the work on it."""
     acted: int = 0
-    """How often the visitor did something to the passes: each act is answered, also where all is then as before."""
+    """The number of the visitor's acts on the passes: each act is answered, also one that changes nothing."""
     drawn: Drawn = field(default_factory=Drawn)
-    """What the panels of the page show."""
+    """The record of the panels of the page."""
     foreseen: Foreseen = field(default_factory=Foreseen)
-    """What the browser paints before it hears of it."""
+    """The pictures that the browser paints ahead of Python's answer."""
 
     def __post_init__(self) -> None:
         self.at_work = threading.RLock()
@@ -129,7 +132,7 @@ class Session:
     def resume(self, other: Session) -> None:
         """Go on where another session with the same model, at other sizes, is.
 
-        A click on one of its switches may be on its way, so they are taken over with what was obeyed of them.
+        A click on one of its switches may be on its way, so the switches are taken over with their obeyed places.
         """
         self._switches = other._switches
         self.workbench.choose(other.workbench.choices, other.workbench.edits)
@@ -138,9 +141,9 @@ class Session:
         self.only_acting = other.only_acting
 
     def rest(self) -> None:
-        """Let go of all that can be made again; nothing that the visitor chose is lost.
+        """Release all that can be made again; the visitor's choices stay.
 
-        What is left of it are reference cycles of torch.fx, for Python to collect.
+        The rest are reference cycles of torch.fx, for Python to collect.
         """
         with self.at_work:
             if self.laying_out is not None:
@@ -150,12 +153,12 @@ class Session:
             self.workbench.release()
 
     def remember(self, what: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
-        """The answer to `what` at `key`, made where none of the last answers was for this key.
+        """Return the answer to `what` at `key`, made unless one of the last answers was for this key.
 
         Args:
             what: the question; each has answers of its own.
-            answers: how many are kept. Give more than one only for plain data that depends on `key` alone: nodes and
-                modules of the current graph are others once it comes back to the same choices.
+            answers: the number that is kept. Give more than one only for plain data that depends on `key` alone: nodes
+                and modules of the current graph are others once it comes back to the same choices.
         """
         kept = self._kept.setdefault(what, {})
         answer: T = kept[key] if key in kept else make()
@@ -173,7 +176,7 @@ class Session:
     # ---- the graphs
 
     def graph_of(self, shown: Shown) -> GraphModule:
-        """One of the graphs, to be read: while nothing is on, both are the same."""
+        """Return one of the graphs, to be read: while all passes are off, both are the same."""
         return self.workbench.current if shown == "Now" and self.workbench.is_changed else self.opened.pristine
 
     def view_of(self, shown: Shown) -> GraphView:
@@ -194,12 +197,12 @@ class Session:
 
     @property
     def styles(self) -> dict[str, PassStyle]:
-        """The letter and color of each pass and edit, by name; they stay whatever is moved, removed or undone."""
+        """The letter and color of each pass and edit, by name; they stay through any move, removal or undo."""
         return {style.name: style for style in styles_of([pass_.name for pass_ in self.workbench.known])}
 
     @property
     def colored_states(self) -> list[PassState]:
-        """The passes and edits in the order of their letters, whatever the order in which they run.
+        """The passes and edits in the order of their letters, independent of the order in which they run.
 
         An edit that was taken away is there without a site, so that the others keep their letters.
         """
@@ -208,7 +211,7 @@ class Session:
 
     @property
     def listed_passes(self) -> list[PassState]:
-        """The passes as they run; those without a site only where the visitor wants to see them."""
+        """The passes as they run; those without a site only if the visitor wants to see them."""
         states = [state for state in self.workbench.states if not isinstance(state.pass_, Edit)]
         return [state for state in states if not self.only_acting or acts(state)]
 
@@ -224,18 +227,18 @@ class Session:
     # ---- what widgets and keys do
 
     def switch_for(self, widget: str, name: str, sites: Sites, on: bool) -> Switch:
-        """Where to draw the switch of a pass, or of some of its sites, so that it shows what is so."""
+        """Return the switch to draw for a pass, or for some of its sites, at the place that shows the truth."""
         return self._switches.place(widget, name, sites, on)
 
     def listen(self, to: str, obey: Callable[[Session], None]) -> None:
-        """Let `obey` do for this session what the visitor does at `to`, which was drawn just now.
+        """Let `obey` apply to this session the visitor's acts at `to`, which was drawn just now.
 
-        It is given the session, and holds none: one that held itself would wait for a collection when it is let go.
+        It is given the session instead of holding it: one that held itself would wait for a collection once released.
         """
         self._listening[to] = obey
 
     def obey(self) -> None:
-        """Do what the visitor did since the last time. To be called before anything is drawn."""
+        """Apply the visitor's acts since the last run. To be called before anything is drawn."""
         with self.at_work:
             for switch in self._switches.moved():
                 self.acted += 1  # also where it comes too late: the browser may be ahead
@@ -246,16 +249,16 @@ class Session:
                     obey(self)
 
     def _is_there(self, switch: Switch) -> bool:
-        """Whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
+        """Return whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
         state = next((state for state in self.workbench.states if state.name == switch.pass_name), None)
         sites = (switch.sites,) if isinstance(switch.sites, str) else switch.sites or ()
         return state is not None and {site.site for site in state.sites}.issuperset(sites)
 
     @alone
     def turn(self, name: str, sites: Sites, on: bool, sure: bool = False, widget: str = "") -> None:
-        """Switch a pass or some of its sites; ask first, unless `sure`, where others rest on what goes off.
+        """Switch a pass or some of its sites; ask first, unless `sure`, if others rest on them and they go off.
 
-        `widget` is the switch that was moved, where it was one.
+        `widget` is the switch that was moved, if any.
         """
         bench, before = self.workbench, self.workbench.choices
         self.look_at(name)
@@ -271,7 +274,7 @@ class Session:
 
     @alone
     def answer(self, sure: bool) -> None:
-        """Go through with what was asked about, or leave it."""
+        """Do the act that the question was about, or leave it."""
         question, self.question = self.question, None
         if question is not None and sure and question.removes:
             self.remove(question.pass_name, sure=True)
@@ -302,7 +305,7 @@ class Session:
 
     @alone
     def run_example(self) -> None:
-        """Run the graph as it is now on the example, for what its probes see."""
+        """Run the graph as it is now on the example, for its probes."""
         self.check_demand()
         run(self.workbench.current, *self.opened.inputs)
 
@@ -354,7 +357,7 @@ class Session:
             self.workbench.move(name, order.index(last) + 1)
 
     def look_at(self, name: str) -> None:
-        """Show the sites of a pass; the name of the one that is shown, or an empty one, shows none."""
+        """Show the sites of a pass; the name of the pass in focus, or an empty one, hides them."""
         if name != self.looked_at:
             self.looked_at, self.listed = name, 0
 
@@ -375,14 +378,14 @@ class Session:
 
     @alone
     def switch_current(self) -> None:
-        """Switch the selected site of the pass that is looked at; the pass, where none is; nothing at a near miss."""
+        """Switch the selected site of the pass in focus, or the pass if none is selected; a near miss stays."""
         if self.entered is not None:
             name, site, on = self.entered
             self.turn(name, site or None, not on, widget=widget_of(name, site))
 
     @property
     def entered(self) -> tuple[str, str, bool] | None:
-        """What `switch_current` switches: the pass, its site or an empty string, whether it is on. None for nothing."""
+        """The object of `switch_current`: pass, site or an empty string, and whether it is on. None at a near miss."""
         state = self.looked_at_state
         if state is None:
             return None
@@ -411,12 +414,12 @@ class Session:
 
 
 def acts(state: PassState) -> bool:
-    """Whether a pass has something to do here, or was switched on."""
+    """Return whether a pass has something to do here, or was switched on."""
     return bool(state.sites) or state.on
 
 
 def _beside(names: Sequence[str], name: str, by: int) -> str:
-    """What follows `name` (1) or stands before it (-1), in a circle; an end of `names` where it is not among them.
+    """Return the one after `name` (1) or before it (-1), in a circle; an end of `names` if it is missing there.
 
     >>> _beside("abc", "c", 1), _beside("abc", "", -1)
     ('a', 'c')

@@ -135,7 +135,7 @@ def _apart(report: OutputReport) -> str:
 
 
 def _figure(value: float) -> str:
-    """Return a small number that no line break tears apart.
+    """Return a small number that stays on one line.
 
     >>> _figure(9.5e-7)
     '9.5·10⁻⁷'

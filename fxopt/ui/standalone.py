@@ -1,4 +1,4 @@
-"""The picture as one HTML file that needs neither a server nor a network."""
+"""The picture as one HTML file that works without a server and a network."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def standalone_html(
         "title": title,
         "foldable": False,
     }
-    # Names of the model's must not end the script element that carries them.
+    # A name from the model must not end the script element that carries it.
     text = json.dumps(data).replace("<", "\\u003c")
     parts = {"@title@": html.escape(title), "@styles@": styles(), "@data@": text, "@code@": code()}
-    # In one pass, so that no part is searched for the places of others.
+    # In one pass, so that the inserted parts are not searched for the places of others.
     return re.sub("|".join(map(re.escape, parts)), lambda found: parts[found[0]], _PAGE)

@@ -13,7 +13,7 @@ from fxopt.workbench import Sites
 
 
 def as_class(key: str) -> str:
-    """`key` as it stands, after ``st-key-``, in the class of a widget or container with that key.
+    """Return `key` as it stands, after ``st-key-``, in the class of a widget or container with that key.
 
     >>> as_class("on MergeLinears at encoder.layer.0")
     'on-MergeLinears-at-encoder-layer-0'
@@ -22,7 +22,7 @@ def as_class(key: str) -> str:
 
 
 def widget_of(pass_name: str, place: str = "") -> str:
-    """The widget that switches a pass, or what it does at a place."""
+    """Return the widget that switches a pass, or its sites at a place."""
     return f"on {pass_name} at {place}" if place else f"on {pass_name}"
 
 
@@ -31,7 +31,7 @@ class Switch:
     """A switch on the page, of a pass or of some of its sites."""
 
     widget: str
-    """What it switches, as `widget_of` says it."""
+    """The thing that it switches, as `widget_of` names it."""
     key: str
     """Of the switch that stands there now."""
     pass_name: str
@@ -43,11 +43,11 @@ class Switch:
 
 
 class Switches:
-    """Those of one visitor, by widget.
+    """The switches of one visitor, by widget.
 
-    The browser sends the places of all switches with each click. One that Python had moved would be reported in its
-    old place by a click that comes before the browser has heard of it, and be taken for a wish. So no switch is ever
-    moved: where it shows something else than is so, another one takes its place.
+    The browser sends the places of all switches with each click. A switch moved by Python would be reported in its old
+    place by a click that comes before the browser has heard of the move, and be taken for a wish. So each switch stays
+    as it was drawn: if its place is out of date, another one takes its place.
     """
 
     def __init__(self) -> None:
@@ -55,10 +55,10 @@ class Switches:
         self._numbers = itertools.count(2)
 
     def place(self, widget: str, name: str, sites: Sites, on: bool) -> Switch:
-        """The switch to draw where the pass `name`, or some sites of it, is on or off."""
+        """Return the switch to draw for the pass `name`, or some sites of it, which is on or off."""
         switch = self._by_widget.get(widget)
         if switch is None or switch.place != on or (switch.key not in st.session_state and switch.first != on):
-            # The number is in front, where no widget has one: the browser leaves it out of the class of the switch.
+            # The number is in front, unlike in other widgets: the browser leaves it out of the class of the switch.
             key = widget if switch is None else f"{next(self._numbers)} {widget}"
             while key in st.session_state:
                 key = f"{next(self._numbers)} {widget}"
@@ -68,9 +68,10 @@ class Switches:
         return switch
 
     def moved(self) -> Iterator[Switch]:
-        """The switches that the visitor moved since the last time, at their new places.
+        """Yield the switches that the visitor moved since the last run, at their new places.
 
-        Not each in a callback: where clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+        This is one loop instead of a callback for each: when clicks come quickly, Streamlit ends a run as soon as it
+        looks at its state.
         """
         for switch in list(self._by_widget.values()):
             wanted = st.session_state.get(switch.key)

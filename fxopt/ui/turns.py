@@ -1,7 +1,7 @@
 """Turns: of many visitors who open a model at once, a few are served at a time, in the order in which they came.
 
 All at once, Python would give each a fraction of its one thread: all would be served last, and those who switch a pass
-meanwhile would wait as long. Who is served need not wait for those behind.
+meanwhile would wait as long. Those being served are free of those behind.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ AT_ONCE = 2
 
 
 class Turns:
-    """Lets a few threads at a time do something.
+    """A gate that lets a few threads at a time do something.
 
-    A thread that has its turn may ask for it again, and may step aside while it waits for something else. While it
-    has its turn or comes back to it, it waits for no thread that may want one.
+    A thread that has its turn may ask for it again, and may step aside while it waits for something else. While it has
+    its turn or comes back to it, it waits for no thread that may want one.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:

@@ -1,4 +1,4 @@
-"""Waiting for work beside the page: nothing is shown for a moment, then a quiet line; the page stays usable."""
+"""Waiting for work beside the page: a moment of silence, then a quiet line; the page stays usable."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
 
 
 def result_soon(job: Job[T], told: str) -> T | None:
-    """What a job gives, where it does so at once.
+    """Return the result of a job, if it is ready at once.
 
-    Otherwise None, and a line says `told`, what it does, until it is done; then the whole page is drawn again. To wait
-    for it here would hold up what the visitor does meanwhile: Streamlit lets the run of a panel come to its end first.
+    Otherwise return None, and draw a line with `told`, which names the work, until it is done; then the whole page is
+    drawn again. Waiting for it here would hold up the visitor's next acts: Streamlit lets the run of a panel come to
+    its end first.
 
     Raises:
-        Exception: what the job raised.
+        Exception: the exception of the job.
     """
     with FIRST_DRAWINGS.aside():
         is_done = job.wait(QUIET_SECONDS)

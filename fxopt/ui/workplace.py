@@ -15,7 +15,7 @@ from fxopt.ui.session import Session
 
 
 def workplace(session: Session) -> None:
-    """Draw the work place. A switch in the list of passes changes all of it, and nothing above."""
+    """Draw the work place. A switch in the list of passes changes all of it, and leaves the parts above alone."""
     look_after(session)
     panel(session, ALL, _panels, shown_by_passes)
 
