@@ -1,4 +1,4 @@
-"""Where models come from: the zoo, and folders with safetensors. Importing it imports no transformers."""
+"""Sources of models: the zoo, and folders with safetensors. Importing it does not import transformers."""
 
 from fxopt.models.architectures import ARCHITECTURES, Architecture
 from fxopt.models.local_folder import LocalFolder

@@ -26,7 +26,7 @@ def _text(most: int) -> Sizes:
 class Architecture:
     """A model class of transformers and the config it is built from, by name.
 
-    `settings` are what differs from the config's defaults, which are those of the model in `title`.
+    `settings` are the differences from the config's defaults, which are those of the model in `title`.
     """
 
     key: str

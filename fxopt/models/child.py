@@ -1,4 +1,4 @@
-"""A dry run in a process of its own, limited in memory and time, for folders whose sizes are not ordinary."""
+"""A dry run in a process of its own, limited in memory and time, for folders of extraordinary sizes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def fit_in_child(folder: Path) -> Fit:
-    """`LocalFolder(folder).fit()`, made in a child process, which ends with this call, however it ends.
+    """Return `LocalFolder(folder).fit()`, made in a child process that ends with this call in any case.
 
     Raises:
-        ModelError: what the child raised, or that it took more than it may.
+        ModelError: the child raised it, or took more than it may.
         CancelledError: the listener to the news asked for the end.
     """
     roots = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", ""))))

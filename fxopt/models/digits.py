@@ -50,7 +50,7 @@ class ForkedBlock(nn.Module):
 
 
 class PreNormBlock(nn.Module):
-    """Another near miss: `norm` comes before any convolution, so there is nothing to fold it into."""
+    """Another near miss: `norm` comes before any convolution, so the fold has no target."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -133,9 +133,9 @@ class TransformerBlock(nn.Module):
 
 
 class DigitsTransformer(nn.Module):
-    """Images of shape (batch, 1, 8, 8), cut into 16 patches, to the scores of the ten digits.
+    """Transformer from images of shape (batch, 1, 8, 8), cut into 16 patches, to the scores of the ten digits.
 
-    A head is 12 wide, so the scores are divided by the square root of 12, whose inverse is not exact.
+    A head is 12 wide, so the scores are divided by the square root of 12, whose inverse is rounded.
     """
 
     def __init__(self) -> None:

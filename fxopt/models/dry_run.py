@@ -1,7 +1,7 @@
-"""A model of a folder built without a number in it: do its config and its weights belong together?
+"""A model of a folder built without numbers: do its config and its weights belong together?
 
 transformers builds and fills the model as it would from the weights, renames and ties included, but every tensor lies
-on the meta device of torch, which has shapes and no memory. So the answer comes before anything is allocated.
+on the meta device of torch, which has shapes only. So the answer comes before anything is allocated.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Fit:
     """Name, shape as stored, shape as needed."""
     unexpected: tuple[str, ...] = ()
     quantized: tuple[str, ...] = ()
-    """Weights of the model with fractions, stored in a type that is not computed with: integers or 8 bits."""
+    """Weights of the model with fractions, stored in a type that serves storage only: integers or 8 bits."""
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Fit:
-        """From what JSON keeps of `dataclasses.asdict`."""
+        """Return the fit from the JSON form of `dataclasses.asdict`."""
         return cls(**{name: _tuples(value) for name, value in plain.items()})
 
     @classmethod
     def of(cls, model: nn.Module, found: Mapping[str, Any], stored: Stored) -> Fit:
-        """The answer of transformers' loading, with names in order."""
+        """Return the fit that transformers' loading found, with names in order."""
         parameters = list(model.parameters())
         state, base = model.state_dict(), f"{getattr(model, 'base_model_prefix', '')}."
         coarse = [name for name, each in stored.items() if each.dtype not in PRECISE]
@@ -69,18 +69,18 @@ def _tuples(value: Any) -> Any:
 
 
 def _is_precise(state: Mapping[str, Tensor], name: str, base: str) -> bool:
-    """Does the model compute with fractions in the place of the stored weight `name`, with the prefix or without?"""
+    """Return whether the model computes with fractions in the place of the weight `name`, with prefix or without."""
     places = (name, base + name, name.removeprefix(base))
     return any(each in state and state[each].dtype in PRECISE for each in places)
 
 
 def described(stored: Stored) -> dict[str, Tensor]:
-    """Tensors without memory that say of themselves what `stored` says, and never leave the meta device."""
+    """Return meta tensors with the shapes and dtypes of `stored`, which always stay on the meta device."""
     return {name: _Described(torch.empty(each.shape, dtype=each.dtype, device="meta")) for name, each in stored.items()}
 
 
 class _Described(Tensor):
-    """Stays on the meta device where transformers would bring it to another, in any thread."""
+    """A tensor that stays on the meta device if transformers would bring it to another, in any thread."""
 
     @staticmethod
     def __new__(cls, tensor: Tensor) -> _Described:
@@ -98,7 +98,7 @@ class _Described(Tensor):
 
 
 class BuildGuard(TorchFunctionMode):
-    """Watches a thread build a model: it can be cancelled, and makes no more than `most` tensors.
+    """Watches a thread build a model: it can be cancelled, and makes at most `most` tensors.
 
     With `dry`, tensors in the place of missing weights stay on the meta device as well.
     """
@@ -123,7 +123,7 @@ class BuildGuard(TorchFunctionMode):
         if self.tensors > self.most:
             raise ModelError(f"config.json describes a model of more than {self.most:,} tensors")
         if name in _LIKE and args[0].is_meta:
-            self.is_done = True  # the first is for what the weights leave out
+            self.is_done = True  # the first is for a weight that the file leaves out
         if self.dry and name in _LIKE and args[0].is_meta:
             kwargs = {**kwargs, "device": "meta"}
         made = func(*args, **kwargs)
@@ -138,16 +138,16 @@ class BuildGuard(TorchFunctionMode):
 
 
 def is_about_size(error: Exception) -> bool:
-    """Is an error of torch about a size beyond all memory, or of a number that is none?"""
+    """Return whether an error of torch is about a size beyond all memory, or of a value that is not a number."""
     text = str(error)
     return isinstance(error, (MemoryError, OverflowError)) or any(each in text for each in _ABOUT_SIZE)
 
 
 def most_elements(stored: Stored) -> int:
-    """As many numbers as the tensors of a model with these weights may have: each may be made some times."""
+    """Return the most numbers that the tensors of a model with these weights may have: each may be made some times."""
     return 8 * sum(each.elements for each in stored.values()) + 10**7
 
 
 def most_tensors(stored: Stored) -> int:
-    """As many tensors as the building of a model with these weights may make: many times what any needs."""
+    """Return the most tensors that the building of a model with these weights may make: many times the need of any."""
     return 20 * len(stored) + 5_000

@@ -21,7 +21,7 @@ _PARTS = ("text_config", "encoder", "decoder")
 
 
 def transformers_module() -> ModuleType:
-    """The transformers package. Importing it takes seconds, so nothing imports it before it is needed."""
+    """Return the transformers package. Importing it takes seconds, so it is imported only when it is needed."""
     try:
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:
@@ -34,9 +34,10 @@ def transformers_module() -> ModuleType:
 
 
 def longest_sequence(config: dict[str, Any]) -> int | None:
-    """How many positions a text model with this config.json has; None where it does not say.
+    """Return the number of positions of a text model with this config.json; None if it leaves that open.
 
-    Of a pair of encoder and decoder with a config each, as many as both have; of a model with a text part, as that.
+    For a pair of encoder and decoder with a config each, it is the smaller number; for a model with a text part, that
+    of the part.
     """
     parts = parts_in(config)
     inherited = {name: value for name, value in config.items() if name not in _PARTS}
@@ -45,7 +46,7 @@ def longest_sequence(config: dict[str, Any]) -> int | None:
 
 
 def parts_in(config: dict[str, Any]) -> list[dict[str, Any]]:
-    """The configs in a config.json that are of parts which may read text."""
+    """Return the configs in a config.json that are of parts which may read text."""
     return [part for part in map(config.get, _PARTS) if isinstance(part, dict)]
 
 
@@ -61,7 +62,7 @@ def _positions(config: dict[str, Any]) -> int | None:
 
 
 def example_call(model: nn.Module, batch: int, sequence: int | None) -> Inputs:
-    """The call with made inputs for a model of transformers: the same for the same sizes.
+    """Return the call with made inputs for a model of transformers: the same for the same sizes.
 
     `sequence` is None for a model of images or sound.
     """

@@ -1,8 +1,8 @@
-"""A folder with the config.json and the safetensors of a transformers model.
+"""Source of models: a folder with the config.json and the safetensors of a transformers model.
 
-The folder may come from a stranger, so nothing in it is run or unpickled. The weights are read here, by
-safetensors, from files whose names are checked, and transformers gets tensors and a config from which
-every setting that names code, files or adapters has been taken out. It never sees the folder.
+The folder may come from a stranger, so none of its contents is run or unpickled. The weights are read here, by
+safetensors, from files whose names are checked, and transformers gets tensors and a config from which every setting
+that names code, files or adapters has been taken out. It never sees the folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _NAMES_CODE_OR_FILES = {"auto_map", "custom_pipelines", "transformers_weights", "fusion_config"}
 
 _HEADS_THAT_LOOK = ("ForImageClassification", "ForOpticalFlow")
-"""Of models that have no sequence, whatever else their config counts."""
+"""Heads of models that have no sequence, even if their config has other counts."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class LocalFolder:
         return Sizes(SizeRange(1, most=32), SizeRange(min(32, longest), most=min(longest, 4096)))
 
     def build(self) -> nn.Module:
-        """The model in eval mode.
+        """Return the model in eval mode.
 
-        Everything that can be said by names, shapes and types is said before a number is read.
+        Every fault in names, shapes and types is reported before a number is read.
 
         Raises:
-            ModelError: a weight of it is not in the folder, or not as its config describes it.
+            ModelError: a weight is missing in the folder, or differs from its description in the config.
             CancelledError: the listener to the news asked for the end.
         """
         config, files = self._config(), self._weight_files()
@@ -91,7 +91,7 @@ class LocalFolder:
         return model.eval()
 
     def fit(self) -> Fit:
-        """How config and weights belong together, by a dry run on torch's meta device, which allocates no weight."""
+        """Return how config and weights fit, by a dry run on torch's meta device, which allocates no weight."""
         stored = self._stored(self._config(), self._weight_files())
         guard = BuildGuard(most_tensors(stored), dry=True)
         try:
@@ -99,8 +99,8 @@ class LocalFolder:
         except ModelError:
             if not guard.is_done or guard.elements > most_elements(stored):
                 raise
-            # The architecture itself was built, and is no larger than its weights: what it does with their numbers
-            # cannot be done without them.
+            # The architecture itself was built, and is no larger than its weights: its computations on their numbers
+            # need them.
             return Fit("", 0, 0)
         return Fit.of(model, found, stored)
 
@@ -113,7 +113,7 @@ class LocalFolder:
         return stored
 
     def _loaded(self, weights: dict[str, Tensor], guard: BuildGuard) -> tuple[nn.Module, dict[str, Any]]:
-        """The model that transformers makes of `weights`, and what it says of them."""
+        """Return the model that transformers makes of `weights`, and its report on the loading."""
         kind, settings = self._architecture(transformers_module(), self._config())
         try:
             # a weight that the folder lacks is drawn before that is reported
@@ -155,7 +155,7 @@ class LocalFolder:
         return config
 
     def _architecture(self, transformers: Any, config: dict[str, Any]) -> tuple[Any, Any]:
-        """The model class that the config names, and its settings as an object."""
+        """Return the model class that the config names, and its settings as an object."""
         known = transformers.CONFIG_MAPPING
         model_type = config["model_type"]
         if model_type not in known:
@@ -168,7 +168,7 @@ class LocalFolder:
         except Exception as error:  # each architecture has checks and errors of its own
             raise ModelError(f"{self.path}/config.json does not fit {model_type}: {error}") from error
         for each in (settings, *(part for part in parts_of(settings).values() if hasattr(part, "use_cache"))):
-            each.use_cache = False  # its outputs are tensors, not objects that hold keys and values
+            each.use_cache = False  # its outputs are tensors rather than objects that hold keys and values
         names = config.get("architectures")
         if not names:
             kind = transformers.MODEL_MAPPING.get(type(settings), None)
@@ -258,7 +258,7 @@ def _json(file: Path) -> dict[str, Any]:
 
 
 def _harmless(config: Any) -> Any:
-    """The config without settings that name code, files or kernels to fetch, at any depth."""
+    """Return the config without settings that name code, files or kernels to fetch, at any depth."""
     if isinstance(config, list):
         return [_harmless(value) for value in config]
     if not isinstance(config, dict):

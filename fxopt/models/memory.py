@@ -9,9 +9,9 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def available_bytes() -> int:
-    """Bytes that a process can still take: of the machine, and of the control group that it is in.
+    """Return the bytes that a process can still take: of the machine, and of the control group that it is in.
 
-    Linux counts what its caches would give back as available. Where no system call answers, 2**63.
+    Linux counts the memory that its caches would give back as available. If no system call answers, return 2**63.
     """
     return min(_of_machine(), _of_group())
 
@@ -37,7 +37,7 @@ def _of_group() -> int:
 
 
 def in_words(count: int) -> str:
-    """A count of bytes for a reader.
+    """Return a count of bytes for a reader.
 
     >>> in_words(90_866_404), in_words(10**11)
     ('91 MB', '100 GB')

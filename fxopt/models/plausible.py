@@ -1,4 +1,4 @@
-"""First looks at a config.json: numbers that no model with the weights beside it can have."""
+"""First looks at a config.json: numbers beyond any model with the weights beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxopt.errors import ModelError
 _COUNTS_LAYERS = re.compile(r"(^|_)(num|n)_(\w+_)?(layers?|blocks?)$|(^|_)(layers|depth)$")
 _NAMES_NO_SIZE = re.compile(r"(vocab_size|theta|_ids?|base)$")
 _ORDINARY = 1_000_000
-"""No more than this many is a size that takes no time worth speaking of to build on the meta device."""
+"""Up to this size, building on the meta device takes a negligible time."""
 _DEEP = 60
 _LONG = 10_000
 """Parts of a list or object in a config."""
@@ -35,7 +35,7 @@ def is_ordinary(config: Any) -> bool:
 
 
 def is_deep(config: Any) -> bool:
-    """Are its lists and objects nested deeper than what reads a config by recursion can follow?"""
+    """Return whether its lists and objects are nested deeper than a recursive reader of configs can follow."""
     level = [config]
     for _ in range(_DEEP):
         level = [each for part in level for each in _parts(part)]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def load_aligned(file: Path) -> dict[str, Tensor]:
-    """The tensors of a file, each in memory of its own.
+    """Return the tensors of a file, each in memory of its own.
 
     As the file lays them, tensors begin at any multiple of their element's size, and a matrix product on
     a CPU can round differently from one that begins at a multiple of 16 bytes. A copy of such a model

@@ -1,8 +1,7 @@
-"""Random weights of one's own: the same on each call, whatever other threads draw meanwhile.
+"""Random weights of one's own: the same on each call, independent of the draws of other threads.
 
-A model's own initialization draws from the global generator, takes most of the time it takes to build,
-and leaves batch norms that do nothing. So a model is built with its draws left out, then filled from a
-generator that nobody else uses.
+A model's own initialization draws from the global generator, takes most of the time it takes to build, and leaves batch
+norms that do nothing. So a model is built with its draws left out, then filled from a private generator.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ _FACTORIES = {"rand", "randn", "randint", "randperm"}
 
 
 class _WithoutDraws(TorchFunctionMode):
-    """Keeps this thread off the global generator.
+    """A mode that keeps this thread off the global generator.
 
-    What would fill a tensor with random numbers fills it with one number, and what makes one draws from `generator`.
+    Functions that would fill a tensor with random numbers fill it with one number, and those that make one draw from
+    `generator`.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
@@ -40,7 +40,8 @@ class _WithoutDraws(TorchFunctionMode):
     ) -> Any:
         name, kwargs = getattr(func, "__name__", None), kwargs or {}
         if name in _DRAWS:
-            # a constant, not nothing: torch draws a truncated normal again until all of it lies between the bounds
+            # a constant rather than nothing: torch draws a truncated normal again until all of it lies between the
+            # bounds
             tensor = args[0] if args else kwargs["tensor"]
             middle = kwargs.get("mean", args[1] if len(args) > 1 else 0.0) if name == "normal_" else 0.0
             with torch.no_grad():
@@ -51,10 +52,10 @@ class _WithoutDraws(TorchFunctionMode):
 
 
 def seeded_model(make: Callable[[], nn.Module], seed: int) -> nn.Module:
-    """What `make` returns, in eval mode, with weights drawn from a generator seeded with `seed`.
+    """Return the model of `make`, in eval mode, with weights drawn from a generator seeded with `seed`.
 
-    Matrices and kernels keep the size of what they multiply; scales of norms lie around 1,
-    shifts and biases around 0, and running statistics are not those of a fresh batch norm.
+    Matrices and kernels keep the size of their inputs; scales of norms lie around 1, shifts and biases around 0, and
+    running statistics differ from those of a fresh batch norm.
     """
     generator = torch.Generator().manual_seed(seed)
     with _WithoutDraws(generator):

@@ -1,4 +1,4 @@
-"""What a source of models is: something that builds a model and draws inputs for it, at sizes it names."""
+"""Interface of a source of models: it builds a model and draws inputs for it, at sizes it names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from torch import nn
 from fxopt.errors import ModelError
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
-"""What a model is called with: positional arguments, then keyword arguments."""
+"""The arguments of a model: positional arguments, then keyword arguments."""
 
 
 @dataclass(frozen=True)
 class SizeRange:
-    """The values that one size of the inputs may take, and the one it has when none is asked for."""
+    """The values that one size of the inputs may take, and its default."""
 
     default: int
     most: int
     least: int = 1
 
     def checked(self, value: int | None, name: str, source: str) -> int:
-        """`value`, or the default for None; a `ModelError` where it is out of range."""
+        """Return `value`, or the default for None; raise a `ModelError` if it is out of range."""
         if value is None:
             return self.default
         if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
@@ -35,13 +35,13 @@ class SizeRange:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes that a model's inputs are drawn at; `sequence` is None where they have no length."""
+    """The sizes that a model's inputs are drawn at; `sequence` is None if they have no length."""
 
     batch: SizeRange
     sequence: SizeRange | None = None
 
     def checked(self, source: str, batch: int | None, sequence: int | None) -> tuple[int, int | None]:
-        """The batch and sequence to use, defaults filled in.
+        """Return the batch and sequence to use, defaults filled in.
 
         >>> Sizes(SizeRange(2, most=8)).checked("digits", 9, None)
         Traceback (most recent call last):
@@ -67,13 +67,13 @@ class ModelSource(Protocol):
 
     @property
     def description(self) -> str:
-        """What it is and where its weights come from, in a sentence or two."""
+        """The model and the origin of its weights, in a sentence or two."""
 
     @property
     def sizes(self) -> Sizes: ...
 
     def build(self) -> nn.Module:
-        """A new model in eval mode, with the same weights on each call."""
+        """Return a new model in eval mode, with the same weights on each call."""
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
         """Inputs for `model`, which `build` returned: the same on each call."""

@@ -29,7 +29,7 @@ _DTYPES = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
-"""By the names of the file format: those that a model here can be built of. Complex numbers are not among them."""
+"""The real dtypes that a model here can be built of, by the names of the file format."""
 
 PRECISE = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 """Types that weights are trained in and computed with; others hold counts, or quantized weights."""
@@ -49,10 +49,10 @@ Stored = Mapping[str, StoredTensor]
 
 
 def headers_of(files: Iterable[Path]) -> dict[str, StoredTensor]:
-    """The tensors of some files by name.
+    """Return the tensors of some files by name.
 
     Raises:
-        ModelError: a file is broken, holds numbers that no model here is built of, or more of them than memory holds.
+        ModelError: a file is broken, holds numbers of a dtype outside `_DTYPES`, or more of them than memory holds.
     """
     files = list(files)
     needed, there = sum(file.stat().st_size for file in files), available_bytes()
@@ -74,7 +74,7 @@ def headers_of(files: Iterable[Path]) -> dict[str, StoredTensor]:
 
 
 def tensors_of(files: Iterable[Path]) -> dict[str, Tensor]:
-    """The tensors of some files, each in memory of its own, as `load_aligned` gives them; tells how many are read."""
+    """Return the tensors of some files, each in memory of its own, as from `load_aligned`; report how many are read."""
     found: dict[str, Tensor] = {}
     for file in files:
         try:
@@ -99,5 +99,5 @@ def _dtype(file: Path, name: str, stored: str) -> torch.dtype:
 
 
 def short(name: str) -> str:
-    """A name as messages show it: those of weights may have any length."""
+    """Return a name as messages show it: names of weights may have any length."""
     return name if len(name) <= 120 else f"{name[:100]} … ({len(name):,} characters)"

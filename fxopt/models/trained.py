@@ -21,7 +21,7 @@ _SIZES = Sizes(batch=SizeRange(8, most=256))
 
 
 def stored_digits() -> tuple[Tensor, Tensor]:
-    """Test digits, which the models were not trained on: images (count, 1, 8, 8) from 0 to 1, and labels."""
+    """Return test digits, unseen by the models in training: images (count, 1, 8, 8) from 0 to 1, and labels."""
     stored = load_aligned(ASSETS / "digits.safetensors")
     return stored["pixels"].float() / 16, stored["labels"]
 

@@ -11,7 +11,7 @@ ZOO: tuple[ModelSource, ...] = (*TRAINED, *ARCHITECTURES)
 
 
 def model_source(key: str) -> ModelSource:
-    """The model of the zoo with this key, as a recipe or a URL names it."""
+    """Return the model of the zoo with this key, as a recipe or a URL names it."""
     for source in ZOO:
         if source.key == key:
             return source

@@ -15,8 +15,8 @@ def without_collection(act: Callable[P, T]) -> Callable[P, T]:
     """Let `act` run without a search for garbage cycles, which comes after it.
 
     A rewrite makes many lasting objects and hardly a cycle. Python would search the young ones over and over, and with
-    them the whole process: of the merging of 24,000 linears that is more than half of the time, and it grows faster
-    than the graph. Where someone has switched the search off, it stays off.
+    them the whole process: in the merging of 24,000 linears that is more than half of the time, and it grows faster
+    than the graph. If the search was off before, it stays off.
     """
 
     @functools.wraps(act)

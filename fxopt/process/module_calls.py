@@ -16,9 +16,9 @@ MODULE_CALL = nn.Module.__call__
 """Of torch itself."""
 
 TRACING = threading.RLock()
-"""Held while torch.fx traces: its tracer patches for itself, and takes whatever patch came after away with its own.
+"""Held while torch.fx traces: its tracer patches module calls for itself, and takes any later patch away with its own.
 
-Also by those who cannot do with less than all calls, for as short a time: rules.
+Rules hold it as well, since they need all calls, for as short a time.
 """
 
 _taker: ContextVar[Taker | None] = ContextVar("taker", default=None)

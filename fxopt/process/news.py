@@ -1,4 +1,4 @@
-"""News of long work to whoever waits for it, and may end it. The thread knows the listener; no call carries it."""
+"""News of long work to a waiting listener, who may end it. The thread knows the listener; calls need not carry it."""
 
 from __future__ import annotations
 

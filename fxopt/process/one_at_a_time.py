@@ -1,8 +1,8 @@
 """Work that changes state of the whole process: one at a time, and the state is as it was afterwards.
 
-Building a model of transformers changes for a while what all threads see: the default dtype, how models tie their
-weights, how torch initializes. A capture takes over calls of modules, and the modes and generators of torch. Of two at
-once, each would bring back what the other had changed, for good.
+Building a model of transformers changes for a while state that all threads see: the default dtype, how models tie their
+weights, how torch initializes. A capture takes over calls of modules, and the modes and generators of torch. If two ran
+at once, each would bring back the other's changes, for good.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _TAKEN_OVER_IN_TURN = {"__call__", "__getattr__"}
 def one_at_a_time(waiting: Callable[[], None] = _tell_of_waiting) -> Iterator[None]:
     """Hold off every other build and capture of this process, and check that this one leaves no trace in it.
 
-    The thread that holds it may enter again. What a library left changed is brought back, with an `FxoptWarning` that
-    names it. `waiting` is called ten times a second while another thread is at work, and may raise to give up, as a
-    listener to the news does by itself.
+    The thread that holds it may enter again. State that a library left changed is brought back, with an `FxoptWarning`
+    that names it. `waiting` is called ten times a second while another thread is at work, and may raise to give up, as
+    a listener to the news does by itself.
     """
     while not _LOCK.acquire(timeout=_SECONDS_BETWEEN_LOOKS):
         waiting()
@@ -63,7 +63,7 @@ class _State:
         self.functions = [(owner, _functions_of(owner)) for owner in _patched_owners()]
 
     def bring_back(self) -> list[str]:
-        """Bring back what is not as it was; the names of it."""
+        """Bring back all changed state; return its names."""
         found = []
         for name, (read, write) in _SETTINGS.items():
             if read() != self.settings[name]:
@@ -102,7 +102,7 @@ _SETTINGS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
 
 
 def _patched_owners() -> list[Any]:
-    """The modules and classes whose functions transformers replaces while it builds: torch's and its own."""
+    """Return the modules and classes whose functions transformers replaces while it builds: torch's and its own."""
     names = ("torch", "torch.nn.init", "torch.nn.functional", *_modules_of_layers())
     modules = [sys.modules[name] for name in names if name in sys.modules]
     transformers = sys.modules.get("transformers.modeling_utils")

@@ -1,8 +1,8 @@
-"""One model and the passes that are on: what the page and scripts drive.
+"""One model and the passes that are on: the state behind the page and scripts.
 
-`Workbench` is the state and the acts. Beside it, each imported from its own module, stands what is said of sites before
-and after: `preview` (what a switch would do), `copies` (one site in every copy of a block), `site_code` (a site's code)
-and `verdicts` (what every pass says of a node).
+`Workbench` is the state and the acts. The modules beside it describe sites before and after; each is imported by its
+own name: `preview` (the effect of a switch), `copies` (one site in every copy of a block), `site_code` (a site's code)
+and `verdicts` (the word of every pass on a node).
 """
 
 from fxopt.workbench.choosing import Sites

@@ -29,11 +29,11 @@ class Family:
 
 
 def families_of(view: GraphView, sites: Sequence[SiteState]) -> tuple[Family, ...]:
-    """The sites, those at the same place of repeated blocks together, in the order of their first.
+    """Return the sites in families, those at the same place of repeated blocks together, in the order of their first.
 
-    `view` is of a graph in which the anchors are, as a rule the pristine one. Blocks are copies as `GraphView.alike`
-    counts them. Two sites are at the same place where their anchors lie in copies, call the same there, and come at the
-    same turn among such calls.
+    `view` is of a graph that has the anchors, as a rule the pristine one. Blocks are copies as `GraphView.alike` counts
+    them. Two sites are at the same place if their anchors lie in copies, call the same there, and come at the same turn
+    among such calls.
     """
     turns: Counter[tuple[str, ...]] = Counter()
     found: dict[tuple[object, ...], list[SiteState]] = {}

@@ -9,7 +9,7 @@ Choices = tuple[Choice, ...]
 
 
 class History:
-    """The choices of each step. A new step ends what could be redone."""
+    """The choices of each step. A new step ends the redoable ones."""
 
     def __init__(self, first: Choices) -> None:
         self._steps = [first]
@@ -35,7 +35,7 @@ class History:
         return {choice.signature for step in self._steps for choice in step}
 
     def go(self, choices: Choices) -> bool:
-        """Make a step to `choices`; return False, without a step, where they equal the present ones."""
+        """Make a step to `choices`; return False, and stay, if they equal the present ones."""
         if choices == self.now:
             return False
         self._steps[self._at + 1 :] = [choices]

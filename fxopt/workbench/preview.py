@@ -1,4 +1,4 @@
-"""Preview of a switch of a pass or a site, found on a copy that shares all weights: nothing is changed."""
+"""Preview of a switch of a pass or a site, found on a copy that shares all weights; the graph stays unchanged."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Preview:
 
     pass_name: str
     sites: frozenset[str] | None
-    """None for all that the pass has."""
+    """The sites; None for all of the pass."""
     turns_on: bool
-    """Whether it would be switched on; else off."""
+    """Whether it would be switched on, rather than off."""
     removed: tuple[str, ...] = ()
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Preview:
         return not (self.removed or self.created or self.changed)
 
     def __str__(self) -> str:
-        """The whole in a line.
+        """Return the whole in a line.
 
         >>> print(Preview("MergeLinears", None, True, created=("merged",), changed=("q", "k", "v"), ops_delta=1))
         1 created, 3 changed; +1 operation
@@ -86,7 +86,7 @@ def _changed(before: GraphModule, after: GraphModule) -> Iterator[str]:
 
 
 def _beside(node: Node, old: dict[str, Node]) -> str:
-    """The nearest node of the old graph: one that reads the new one, else one that it reads."""
+    """Return the nearest node of the old graph: one that reads the new one, else one that it reads."""
     front, seen = [node], {node}
     while front:
         for one in front:

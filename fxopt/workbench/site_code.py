@@ -20,9 +20,9 @@ class SiteCode:
 
 
 def site_code(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteCode:
-    """The statements that differ between the graph without a site and with it, everything else as it is.
+    """Return the statements that differ between the graph without a site and with it, everything else as it is.
 
-    Where only weights change, the lines are those of the changed nodes, the same before and after.
+    If only weights change, the lines are those of the changed nodes, the same before and after.
     """
     trial = site_trial(wb, pass_, site)
     before, after = statements_of(trial.off), statements_of(trial.on)

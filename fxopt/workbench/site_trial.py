@@ -24,10 +24,10 @@ class SiteTrial:
 
 
 def site_trial(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteTrial:
-    """The current graph with one site off and with it on, as copies; the workbench stays as it is.
+    """Return the current graph with one site off and with it on, as copies; the workbench stays as it is.
 
     Raises:
-        FxoptError: the workbench has no such pass, or the pass no such site.
+        FxoptError: the pass is unknown to the workbench, or the site to the pass.
     """
     name = wb.state_of(pass_).name
     off, on = (wb.trial(wb.with_(pass_, site, on=on)) for on in (False, True))

@@ -39,7 +39,7 @@ class MissState:
     needed: str = ""
     """The value needed."""
     met: int = 0
-    """How many conditions were met before this one."""
+    """The number of conditions met before this one."""
 
     @classmethod
     def of(cls, miss: Miss) -> MissState:
@@ -58,7 +58,7 @@ class PassState:
     seconds: float
     """Time taken by the scan, and by the rewrite if the pass is on."""
     error: str = ""
-    """Why the pass, though on, did nothing: it failed and was rolled back."""
+    """The reason why the pass, though on, did nothing: it failed and was rolled back."""
     failed_at: str = ""
     """The node at which it failed, where that is known."""
     report: str = ""
@@ -75,7 +75,7 @@ class PassState:
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether a pass is on, and the sites at which it is not."""
+    """One pass as on or off, and the sites that are left out."""
 
     signature: str
     """Of the pass."""
@@ -89,7 +89,7 @@ def site_state(pass_: Pass[Any], match: Match) -> SiteState:
 
 
 def failed(state: PassState, failure: Exception) -> PassState:
-    """The state of a pass that failed and was rolled back."""
+    """Return the state of a pass that failed and was rolled back."""
     told = str(failure) if isinstance(failure, FxoptError) else f"{type(failure).__name__}: {failure}"
     report = "".join(traceback.format_exception(failure))
     return replace(state, error=told, failed_at=getattr(failure, "site", ""), report=report)

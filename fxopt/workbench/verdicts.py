@@ -28,7 +28,7 @@ _NO_CALL = {
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The verdict of one pass on one node: a site or near miss that the node belongs to, or the reason for neither."""
+    """The verdict of one pass on one node: a site or near miss that the node belongs to, or the reason for silence."""
 
     state: PassState
     kind: Literal["applied", "matched", "miss", "silent"]
@@ -59,7 +59,7 @@ def _of_pass(wb: Workbench, i: int, name: str) -> Iterator[Verdict]:
 
 
 def _silence(wb: Workbench, i: int, name: str) -> str:
-    """Return the reason why pass number `i` has neither a site nor a near miss at a node."""
+    """Return the reason why pass number `i` is silent at a node: it finds neither a site nor a near miss."""
     state = wb.states[i]
     if state.error:
         return f"it failed, and was rolled back: {state.error}"
@@ -80,7 +80,7 @@ def _silence(wb: Workbench, i: int, name: str) -> str:
 
 
 def _find(wb: Workbench, name: str) -> tuple[Node | None, GraphIndex]:
-    """The node in the current graph, else in the pristine one."""
+    """Return the node in the current graph, else in the pristine one, and the index of that graph."""
     index = GraphIndex(wb.current)
     if name not in index.nodes:
         index = GraphIndex(wb.pristine)
@@ -88,19 +88,19 @@ def _find(wb: Workbench, name: str) -> tuple[Node | None, GraphIndex]:
 
 
 def _remover(wb: Workbench, i: int, name: str) -> str:
-    """The pass before number `i` that removed the node; empty where none did."""
+    """Return the name of the pass before number `i` that removed the node; empty if the node is still there."""
     return next((s.name for s in wb.states[:i] if any(name in site.removed for site in s.sites)), "")
 
 
 def _maker(wb: Workbench, i: int, node: Node) -> str:
-    """The pass that made the node, where it runs after number `i` or is it; empty where it was there before."""
+    """Return the name of the pass, number `i` or a later one, that made the node; empty if it was there before."""
     origin = node.meta.get(ORIGIN)
     made = origin.pass_name if isinstance(origin, Origin) else ""
     return made if made in [state.name for state in wb.states[i:]] else ""
 
 
 def targets_of(pass_: Pass[Any]) -> str:
-    """The calls that a pass looks at, in words.
+    """Return the calls that a pass looks at, in words.
 
     >>> from fxopt import FuseBatchNorm1dInLinear
     >>> "BatchNorm1d" in targets_of(FuseBatchNorm1dInLinear())

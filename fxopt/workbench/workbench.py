@@ -1,8 +1,8 @@
-"""One captured model, the passes that are on, and the way back: what the page and scripts drive.
+"""One captured model, the passes that are on, and reversal: the state behind the page and scripts.
 
-What is on is a value: the passes in the order in which they run, for each whether it is on, and which of its sites are
-left out. The current graph depends on that value alone. Whatever order things are switched in, it is the graph that
-comes of running the passes that are on, in that order, over the pristine graph.
+The choices are a value: the passes in the order in which they run, for each whether it is on, and the sites that are
+left out. The current graph depends on that value alone. In any order of switching, it is the graph that comes of
+running the passes that are on, in that order, over the pristine graph.
 """
 
 from __future__ import annotations
@@ -99,11 +99,11 @@ class Workbench:
         """Return another workbench for the same graph module and passes, at the start: every pass off, no history.
 
         Both share the fingerprint and the first scan, which are plain data, and each weight that a pass computes: the
-        first workbench that needs it computes it, and it is the same tensor in the current graphs of all. So none of
-        these may be written to, as none may to the weights of the pristine graph, which they all share. The weights
-        that were used last are held, as many bytes as the pristine graph has; beyond that, those that are in use.
+        first workbench that needs it computes it, and it is the same tensor in the current graphs of all. So all of
+        these are read-only, like the weights of the pristine graph, which they all share. The weights that were used
+        last are held, as many bytes as the pristine graph has; beyond that, those that are in use.
 
-        What is switched on one workbench is not seen on another, and each may be used in a thread of its own.
+        A switch on one workbench leaves the other alone, and each may be used in a thread of its own.
         """
         self._shares_weights = True
         if self._current is not None:
@@ -119,9 +119,9 @@ class Workbench:
         return new
 
     def release(self) -> None:
-        """Let go of the current graph module, and of all memory that it takes; all else stays as it is.
+        """Release the current graph module, and all memory that it takes; all else stays as it is.
 
-        It is built anew from what is on when it is next asked for, as another object.
+        It is built anew from the choices when it is next asked for, as another object.
         """
         gm = self._current
         if gm is not None:
@@ -164,7 +164,7 @@ class Workbench:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """What is on: one choice for each pass, in the order in which they run."""
+        """One choice for each pass, in the order in which they run."""
         return self._history.now
 
     @property
@@ -215,12 +215,12 @@ class Workbench:
 
     @property
     def undone(self) -> tuple[Choice, ...] | None:
-        """The choices that `undo` would go back to; None where there is nothing to undo."""
+        """The choices that `undo` would go back to; None at the first step."""
         return self._history.before
 
     @property
     def redone(self) -> tuple[Choice, ...] | None:
-        """The choices that `redo` would go on to; None where there is nothing to redo."""
+        """The choices that `redo` would go on to; None at the last step."""
         return self._history.after
 
     @property
@@ -237,7 +237,7 @@ class Workbench:
         return self.redone is not None
 
     def story(self, name: str) -> list[str]:
-        """What happened to a node, in sentences: which pass made, changed or removed it, and out of what."""
+        """Return the history of a node in sentences: which pass made, changed or removed it, and out of which nodes."""
         told = []
         gm = self._readable
         origin = next((n.meta.get(ORIGIN) for n in gm.graph.nodes if n.name == name), None)
@@ -251,12 +251,12 @@ class Workbench:
         return told
 
     def resting_on(self, pass_: Pass[Any] | str, site: Sites = None) -> tuple[tuple[str, str], ...]:
-        """What else would go off if a pass, or some sites of it, were turned off: pairs of pass name and site.
+        """Return the sites that would go off with a pass, or with some of its sites: pairs of pass name and site.
 
-        Found on a copy that shares all weights; nothing is changed.
+        They are found on a copy that shares all weights; the workbench stays as it is.
 
         Raises:
-            FxoptError: the workbench has no such pass, or the pass no such site.
+            FxoptError: the pass is unknown to the workbench, or the site to the pass.
         """
         i, gone = self._position(pass_), names_of(site)
         if not self.may_rest_on(pass_, site):
@@ -268,19 +268,19 @@ class Workbench:
         )
 
     def may_rest_on(self, pass_: Pass[Any] | str, site: Sites = None) -> bool:
-        """Whether a later pass, or another site of this one, is on: nothing else can rest on it. Quick.
+        """Return whether a later pass, or another site of this one, is on: only those can rest on it. Quick.
 
         Raises:
-            FxoptError: the workbench has no such pass.
+            FxoptError: the pass is unknown to the workbench.
         """
         i = self._position(pass_)
         others = {found.site for found in self._states[i].sites if found.on} - names_of(site)
         return any(choice.on for choice in self.choices[i + 1 :]) or (site is not None and bool(others))
 
     def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
-        """The graph at other choices, as a copy that shares all weights; the workbench stays as it is.
+        """Return the graph at other choices, as a copy that shares all weights; the workbench stays as it is.
 
-        It is neither linted nor compiled: `recompile` it before it is called. A pass that fails is rolled back: it has
+        It is left unlinted and uncompiled: `recompile` it before it is called. A pass that fails is rolled back: it has
         no site on.
         """
         readable = self._readable
@@ -298,7 +298,7 @@ class Workbench:
         return gm
 
     def with_(self, pass_: Pass[Any] | str, site: Sites = None, *, on: bool) -> tuple[Choice, ...]:
-        """The choices that switching a pass, or some of its sites, on or off would lead to; for `trial`."""
+        """Return the choices that switching a pass, or some of its sites, on or off would lead to; for `trial`."""
         i = self._position(pass_)
         return (including if on else without)(self.choices, self._states, i, site)
 
@@ -317,10 +317,10 @@ class Workbench:
         self._act(lambda: self._go(including(self.choices, self._states, self._position(pass_), site)))
 
     def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
-        """Switch a pass off, or some sites of it; what rests on it (see `resting_on`) follows, and comes back with it.
+        """Switch a pass off, or some sites of it; all that rests on it (see `resting_on`) goes off and returns with it.
 
         Raises:
-            FxoptError: the workbench has no such pass, or the pass no such site.
+            FxoptError: the pass is unknown to the workbench, or the site to the pass.
         """
         self._act(lambda: self._go(without(self.choices, self._states, self._position(pass_), site)))
 
@@ -380,10 +380,10 @@ class Workbench:
         return edit
 
     def remove(self, edit: Edit | str) -> None:
-        """Take an edit off the workbench; what rests on it (see `resting_on`) goes off, as with `turn_off`.
+        """Take an edit off the workbench; the sites that rest on it (see `resting_on`) go off, as with `turn_off`.
 
         Raises:
-            FxoptError: the workbench has no such edit.
+            FxoptError: the edit is unknown to the workbench.
         """
         self._act(lambda: self._go(self._without_edit(self._position(edit))))
 
@@ -397,7 +397,7 @@ class Workbench:
         self._act(lambda: self._go(self.reversed))
 
     def undo(self) -> None:
-        """Take the last switch back; nothing where there is none."""
+        """Take the last switch back, if there is one."""
 
         def undo() -> None:
             if self.can_undo:
@@ -407,7 +407,7 @@ class Workbench:
         self._act(undo)
 
     def redo(self) -> None:
-        """Do the last switch that was taken back again; nothing where there is none."""
+        """Do the last switch that was taken back again, if there is one."""
 
         def redo() -> None:
             if self.can_redo:
@@ -419,7 +419,7 @@ class Workbench:
     # ----
 
     def _act(self, do: Callable[[], T]) -> T:
-        """Run `do`; whatever it raises, the workbench and its graph module are then what they were."""
+        """Run `do`; if it raises, the workbench and its graph module are as they were."""
         return act(self.current, do, keep=(self, self._history))
 
     def _position(self, pass_: Pass[Any] | str) -> int:
@@ -430,7 +430,7 @@ class Workbench:
         raise FxoptError(f"the workbench has no pass {pass_ if isinstance(pass_, str) else pass_.name}; it has {known}")
 
     def _alike(self, choices: tuple[Choice, ...]) -> int:
-        """How many passes, from the first, are as they are now."""
+        """Return the number of passes, from the first, that are as they are now."""
         pairs = enumerate(zip(self._done, choices))
         return next((i for i, (mine, other) in pairs if mine != other), min(len(self._done), len(choices)))
 
@@ -443,7 +443,7 @@ class Workbench:
             self._settle()
 
     def _settle(self) -> None:
-        """Forget the edits that no step knows any longer, and build."""
+        """Forget the edits that are in no step any longer, and build."""
         left = self._history.signatures
         self._by_signature = {key: pass_ for key, pass_ in self._by_signature.items() if key in left}
         self._build()
