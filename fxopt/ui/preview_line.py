@@ -1,4 +1,4 @@
-"""The preview of a pass or site, in words and in the graph, while the visitor points at it; the graph stays as it is."""
+"""Preview of a pass or site, in words and in the graph, while the visitor points at it; the graph stays as it is."""
 
 from __future__ import annotations
 
