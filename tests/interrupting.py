@@ -14,7 +14,9 @@ from torch.fx import GraphModule
 import fxopt
 from fxopt.core import GraphIndex, Ledger, fingerprint
 
-_PLACES = tuple(str(Path(fxopt.__file__).parent / folder) for folder in ("core", "workbench"))
+_PLACES = tuple(
+    str(Path(fxopt.__file__).parent / folder) for folder in ("graph", "recording", "core", "process", "workbench")
+)
 
 
 class Lines:

@@ -137,14 +137,24 @@ def check(overload: OpOverload, kind: Kinds, optional: bool) -> bool:
 
 def checked(overloads: Sequence[OpOverload], kinds: Sequence[Kinds]) -> int:
     """The number of operators that took arguments of one of these kinds, and did to memory what the table says."""
-    tried = list(itertools.product(kinds, (False, True)))
-    took = [sum(check(overload, kind, optional) for kind, optional in tried) for overload in overloads]
+    took = [
+        sum(
+            check(overload, kind, optional)
+            for kind in kinds
+            for optional in ({False, takes_optional_tensors(overload)})
+        )
+        for overload in overloads
+    ]
     return sum(map(bool, took))
+
+
+def takes_optional_tensors(overload: OpOverload) -> bool:
+    return any("Optional" in str(one.type) and "Tensor" in str(one.type) for one in overload._schema.arguments)
 
 
 def test_the_table_is_what_the_operators_do() -> None:
     plain = [overload for overload in operators() if torch.Tag.out not in overload.tags]
-    assert checked(plain, KINDS[:2]) > 600
+    assert checked(plain, KINDS[:1]) > 750
 
 
 @pytest.mark.slow
