@@ -242,16 +242,16 @@ def a_failure_leaves_the_graph_as_it_was(pass_: Pass[Any], case: Case) -> None:
     gm = case.graph()
     before = fingerprint(gm)
     pass_(gm)
-    edits = sum(len(entry.patch.edits) for entry in Ledger.entries_of(gm))
-    for last in sorted({1, edits // 2, edits - 1} & set(range(1, edits + 1))):
+    changes = sum(len(entry.patch.changes) for entry in Ledger.entries_of(gm))
+    for last in sorted({1, changes // 2, changes - 1} & set(range(1, changes + 1))):
         gm = case.graph()
         try:
             _failing(pass_, last)(gm)
         except RewriteError as error:
-            _demand("on purpose" in str(error), f"a failure in edit {last} of {edits} is told as: {error}")
+            _demand("on purpose" in str(error), f"a failure in change {last} of {changes} is told as: {error}")
         else:
-            raise LawBroken(f"an exception in edit {last} of {edits} was swallowed")
-        _demand(fingerprint(gm) == before, f"an exception in edit {last} of {edits} left the graph changed")
+            raise LawBroken(f"an exception in change {last} of {changes} was swallowed")
+        _demand(fingerprint(gm) == before, f"an exception in change {last} of {changes} left the graph changed")
 
 
 def the_way_back_survives_copies_and_files(pass_: Pass[Any], case: Case) -> None:
@@ -460,10 +460,10 @@ def _failing(pass_: Pass[Any], last: int) -> Pass[Any]:
         def rewrite(self, match: Any, rewriter: Rewriter) -> None:
             do = rewriter._do
 
-            def count(edit: Any) -> None:
+            def count(change: Any) -> None:
                 nonlocal made
                 made += 1
-                do(edit)
+                do(change)
                 if made == last:
                     raise ZeroDivisionError("on purpose")
 

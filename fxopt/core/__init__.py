@@ -42,7 +42,7 @@ from fxopt.graph.replaceable import read_instead_conditions
 from fxopt.graph.site import Match, Miss, Scan
 from fxopt.graph.strides import Memory, copy_for, memory_needed, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
-from fxopt.recording.changes import Patch
+from fxopt.recording.patch import Patch
 
 __all__ = [
     "BATCH_NORM_CALLS",

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.recording.changes import Edit, Patch, SetModule, SetTensor
-from fxopt.recording.hand_edit import SetAttribute
+from fxopt.graph.copying import shallow_copy
+from fxopt.recording.changes import Change
+from fxopt.recording.module_changes import SetAttribute, SetMember
+from fxopt.recording.patch import Patch
 
 
 class Follower:
@@ -42,19 +45,17 @@ class Follower:
 
     def patch(self, patch: Patch) -> Patch:
         with torch.no_grad():
-            edits = tuple(map(self._edit, patch.edits))
-        return patch if all(a is b for a, b in zip(edits, patch.edits)) else Patch(edits)
+            changes = tuple(map(self._change, patch.changes))
+        return patch if all(map(is_, changes, patch.changes)) else Patch(changes)
 
-    def _edit(self, edit: Edit) -> Edit:
-        if isinstance(edit, SetModule):
-            old, new = self._module(edit.old), self._module(edit.new)
-            return edit if old is edit.old and new is edit.new else replace(edit, old=old, new=new)
-        if isinstance(edit, SetTensor):
-            a, b = self._tensor(edit.old), self._tensor(edit.new)
-            return edit if a is edit.old and b is edit.new else replace(edit, old=a, new=b)
-        if isinstance(edit, SetAttribute) and edit.name == "training" and self._training is not None:
-            return replace(edit, old=self._training, new=self._training)
-        return edit
+    def _change(self, change: Change) -> Change:
+        if isinstance(change, SetMember):
+            follow: Callable[[Any], Any] = self._module if change.is_module else self._tensor
+            old, new = follow(change.old), follow(change.new)
+            return change if old is change.old and new is change.new else replace(change, old=old, new=new)
+        if isinstance(change, SetAttribute) and change.key == "training" and self._training is not None:
+            return replace(change, old=self._training, new=self._training)
+        return change
 
     def _module(self, module: nn.Module | None) -> Any:
         if module is None or id(module) in self._present:
@@ -75,8 +76,7 @@ class Follower:
         )
         if same and self._training in (None, module.training):
             return module
-        new: nn.Module = type(module).__new__(type(module))
-        new.__dict__.update(module.__dict__)
+        new: nn.Module = shallow_copy(module)
         new.__dict__.update(tables)
         if self._training is not None:
             new.training = self._training
@@ -101,9 +101,7 @@ def present_in(gm: GraphModule) -> list[nn.Module | torch.Tensor]:
 
 def present_after(patches: Iterable[Patch]) -> list[nn.Module | torch.Tensor]:
     """Those that a graph module must have after `patches`, where it is not known itself: it was just loaded."""
-    left: dict[str, nn.Module | torch.Tensor | None] = {}
-    for patch in patches:
-        left.update({edit.path: edit.new for edit in patch.edits if isinstance(edit, SetModule | SetTensor)})
+    left = {change.path: change.new for patch in patches for change in patch.members}
     found: list[nn.Module | torch.Tensor] = []
     for thing in left.values():
         if isinstance(thing, nn.Module):
@@ -115,7 +113,7 @@ def present_after(patches: Iterable[Patch]) -> list[nn.Module | torch.Tensor]:
 
 def with_tensors_of(gm: GraphModule, patches: list[Patch]) -> list[Patch]:
     """`patches` with the tensors that are now where they last put one: a conversion makes new buffers."""
-    last = {edit.path: edit.new for patch in patches for edit in patch.edits if isinstance(edit, SetTensor)}
+    last = {change.path: change.new for patch in patches for change in patch.members if not change.is_module}
     swap: dict[int, torch.Tensor] = {}
     for path, tensor in last.items():
         parent, _, name = path.rpartition(".")
@@ -126,9 +124,9 @@ def with_tensors_of(gm: GraphModule, patches: list[Patch]) -> list[Patch]:
     if not swap:
         return patches
 
-    def swapped(edit: Edit) -> Edit:
-        if not isinstance(edit, SetTensor):
-            return edit
-        return replace(edit, old=swap.get(id(edit.old), edit.old), new=swap.get(id(edit.new), edit.new))
+    def swapped(change: Change) -> Change:
+        if not isinstance(change, SetMember):
+            return change
+        return replace(change, old=swap.get(id(change.old), change.old), new=swap.get(id(change.new), change.new))
 
-    return [Patch(tuple(map(swapped, patch.edits))) for patch in patches]
+    return [Patch(tuple(map(swapped, patch.changes))) for patch in patches]

@@ -57,7 +57,7 @@ def transact(
         gate.end()  # once more, for the case that the first was interrupted
 
 
-def changes(gm: GraphModule) -> None:
+def about_to_change(gm: GraphModule) -> None:
     """Tell the act under way that `gm` is about to change: its latest savepoint is no longer the present state."""
     _gate_of(gm).is_fresh = False
 

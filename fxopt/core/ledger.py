@@ -18,7 +18,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
-from fxopt.core.gate import changes, is_acting, transact
+from fxopt.core.gate import about_to_change, is_acting, transact
 from fxopt.core.patch_state import PatchState
 from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
 from fxopt.errors import FxoptWarning, RewriteError
@@ -27,7 +27,8 @@ from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
 from fxopt.process.garbage import without_collection
-from fxopt.recording.changes import Patch, SetModule, SetTensor, can_be_pickled, run, undo
+from fxopt.recording.node_record import can_be_pickled
+from fxopt.recording.patch import Patch, run, undo
 
 T = TypeVar("T")
 
@@ -152,7 +153,7 @@ class Ledger(nn.Module):
         undone = tuple(self.entries[length:])
         for i in range(length, len(self.entries)):
             self._check(i)
-        changes(index.gm)
+        about_to_change(index.gm)
         undo(index, [entry.patch for entry in undone])
         self._drop(length)
         return undone
@@ -183,8 +184,8 @@ class Ledger(nn.Module):
 
     def put_back(self, index: GraphIndex, entries: Sequence[Entry]) -> None:
         """Let the patches of `entries` apply once more, behind those that are in force."""
-        changes(index.gm)
-        run(index, [edit for entry in entries for edit in entry.patch.edits])
+        about_to_change(index.gm)
+        run(index, [change for entry in entries for change in entry.patch.changes])
         for entry in entries:
             self.append(entry)
 
@@ -360,7 +361,7 @@ def act(
     saves: bool = True,
     part: bool = False,
 ) -> T:
-    """Run `do`, which changes `gm` by edits and its ledger; whatever it raises, `gm` is then what it was before.
+    """Run `do`, which changes `gm` and its ledger; whatever it raises, `gm` is then what it was before.
 
     One thread at a time acts on a graph module, and others wait. Within another act of the same thread, this is a part
     of that one, and goes back alone if it fails.
@@ -381,11 +382,11 @@ def _prepare(gm: GraphModule) -> Callable[[], None] | None:
 
 def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
     """The strided parameters and buffers that a patch keeps for the way back."""
-    for edit in patch.edits:
-        if isinstance(edit, SetModule) and edit.old is not None:
-            tensors = [*edit.old.parameters(), *edit.old.buffers()]
+    for change in patch.members:
+        if isinstance(change.old, nn.Module):
+            tensors = [*change.old.parameters(), *change.old.buffers()]
         else:
-            tensors = [edit.old] if isinstance(edit, SetTensor) and edit.old is not None else []
+            tensors = [change.old] if change.old is not None else []
         yield from (tensor for tensor in tensors if tensor.layout == torch.strided and not tensor.is_meta)
 
 

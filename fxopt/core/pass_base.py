@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic
 
 from torch.fx import GraphModule, Node
 
-from fxopt.core.gate import changes
+from fxopt.core.gate import about_to_change
 from fxopt.core.ledger import Entry, Ledger, act, site_id
 from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
 from fxopt.core.rewriter import Rewriter, Run
@@ -153,7 +153,7 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     def _rewritten(self, match: M, rewriter: Rewriter) -> Entry:
         site, exactness = match.site, self.exactness(match)
-        changes(rewriter.index.gm)
+        about_to_change(rewriter.index.gm)
         self.rewrite(match, rewriter)
         return Entry(self, rewriter.signature, site, exactness, rewriter.patch())
 

@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from fxopt.graph.hooks import gradient_hook_of
-from fxopt.recording.changes import Patch, SetModule, SetTensor
-from fxopt.recording.tensor_state import same_bytes
+from fxopt.graph.tensor_state import TensorState, same_bytes
+from fxopt.recording.module_changes import Member
+from fxopt.recording.patch import Patch
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,14 +22,11 @@ class _Known:
     holder: nn.Module | None
     """The module that it is a parameter of; None where a later patch may well put another one there."""
     tensor: torch.Tensor
-    version: int
-    dtype: torch.dtype
-    device: torch.device
-    requires_grad: bool
+    state: TensorState
 
     @classmethod
     def of(cls, path: str, holder: nn.Module | None, tensor: torch.Tensor) -> _Known:
-        return cls(path, holder, tensor, _version(tensor), tensor.dtype, tensor.device, tensor.requires_grad)
+        return cls(path, holder, tensor, TensorState.of(tensor))
 
     @property
     def current(self) -> torch.Tensor | None:
@@ -37,13 +35,13 @@ class _Known:
 
     @property
     def what_was_done(self) -> str:
-        if self.current is not self.tensor or self.version != _version(self.tensor):
+        was, now = self.state, TensorState.of(self.tensor)
+        if self.current is not self.tensor or was.version != now.version:
             return "was given other values (trained or loaded)"
-        if (self.tensor.dtype, self.tensor.device) != (self.dtype, self.device):
-            now = f"{self.tensor.dtype} on {self.tensor.device}"
-            return f"was moved from {self.dtype} on {self.device} to {now}"
-        if self.tensor.requires_grad != self.requires_grad:
-            return f"had requires_grad set to {self.tensor.requires_grad}"
+        if (was.dtype, was.device) != (now.dtype, now.device):
+            return f"was moved from {was.dtype} on {was.device} to {now.dtype} on {now.device}"
+        if was.requires_grad != now.requires_grad:
+            return f"had requires_grad set to {now.requires_grad}"
         if gradient_hook_of(self.tensor):
             return "was given a gradient hook"
         return ""
@@ -94,29 +92,25 @@ def _is_same(known: _Known, anew: _Known) -> bool:
     a, b = known.current, anew.current
     if a is None or b is None or a.is_meta or known.path != anew.path:
         return False
-    return _kind(a) == _kind(b) and same_bytes(a.detach(), b.detach())
-
-
-def _kind(tensor: torch.Tensor) -> tuple[object, ...]:
-    stride = tensor.stride() if tensor.layout == torch.strided else None
-    return tensor.dtype, tensor.device, tensor.shape, tensor.layout, stride, tensor.requires_grad
+    return TensorState.of(a).kind == TensorState.of(b).kind and same_bytes(a.detach(), b.detach())
 
 
 def _followed(before: _Known | None, now: _Known) -> _Known:
-    version = before.version if before is not None and before.tensor is now.tensor else now.version
-    trains = before.requires_grad if before is not None else now.requires_grad
-    return replace(now, version=version, requires_grad=trains)
+    if before is None:
+        return now
+    version = before.state.version if before.tensor is now.tensor else now.state.version
+    return replace(now, state=now.state._replace(version=version, requires_grad=before.state.requires_grad))
 
 
 def _new_tensors(patch: Patch) -> Iterator[_Known]:
-    for edit in patch.edits:
-        if isinstance(edit, SetModule) and edit.new is not None:
-            yield from _only_in(edit.path, edit.new, edit.old)
-        elif isinstance(edit, SetTensor) and edit.new is not None:
-            yield _Known.of(edit.path, None, edit.new)
+    for change in patch.members:
+        if isinstance(change.new, nn.Module):
+            yield from _only_in(change.path, change.new, change.old)
+        elif change.new is not None:
+            yield _Known.of(change.path, None, change.new)
 
 
-def _only_in(path: str, new: nn.Module, old: nn.Module | None) -> Iterator[_Known]:
+def _only_in(path: str, new: nn.Module, old: Member | None) -> Iterator[_Known]:
     """The parameters of `new` but for those that `old` has too, which the way back loses nothing of."""
     before = {id(tensor) for _, module in _modules_in("", old) for tensor in module._parameters.values()}
     for where, module in _modules_in(path, new):
@@ -125,11 +119,7 @@ def _only_in(path: str, new: nn.Module, old: nn.Module | None) -> Iterator[_Know
                 yield _Known.of(f"{where}.{name}", None if type(module) is nn.Module else module, tensor)
 
 
-def _modules_in(path: str, module: nn.Module | None) -> Iterable[tuple[str, nn.Module]]:
-    if module is None:
+def _modules_in(path: str, module: Member | None) -> Iterable[tuple[str, nn.Module]]:
+    if not isinstance(module, nn.Module):
         return ()
     return module.named_modules(prefix=path) if module._modules else [(path, module)]
-
-
-def _version(tensor: torch.Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version

@@ -11,8 +11,8 @@ from torch.fx import GraphModule
 
 from fxopt.core.ledger import Ledger, act
 from fxopt.core.weight_cache import Memo
-from fxopt.recording.changes import Edit, SetModule, SetTensor
-from fxopt.recording.hand_edit import SetAttribute, SetItem
+from fxopt.recording.changes import Change
+from fxopt.recording.module_changes import SetAttribute, SetItem, SetMember
 
 
 def bytes_kept(gm: GraphModule) -> int:
@@ -33,7 +33,7 @@ def bytes_kept(gm: GraphModule) -> int:
     """
     needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
     tensors = [
-        *(t for entry in Ledger.entries_of(gm) for edit in entry.patch.edits for t in _tensors_of(edit)),
+        *(t for entry in Ledger.entries_of(gm) for change in entry.patch.changes for t in _tensors_of(change)),
         *Memo.kept_by(gm),
     ]
     kept = {memory.data_ptr(): memory.nbytes() for memory in _memory(tensors)}
@@ -59,9 +59,9 @@ def commit(gm: GraphModule) -> int:
     return act(gm, committed)
 
 
-def _tensors_of(edit: Edit) -> Iterator[torch.Tensor]:
-    if isinstance(edit, SetModule | SetTensor | SetAttribute | SetItem):
-        for value in (edit.old, edit.new):
+def _tensors_of(change: Change) -> Iterator[torch.Tensor]:
+    if isinstance(change, SetMember | SetAttribute | SetItem):
+        for value in (change.old, change.new):
             yield from _tensors_in(value)
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core.gate import changes
+from fxopt.core.gate import about_to_change
 from fxopt.core.ledger import Entry, Ledger, act
 from fxopt.errors import RewriteError, warn
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS, made_by
-from fxopt.recording.changes import InsertNode, Patch, SetMeta, SetModule, run
+from fxopt.recording.changes import ABSENT
 from fxopt.recording.difference import difference
+from fxopt.recording.module_changes import SetMember
+from fxopt.recording.node_changes import InsertNode, SetMeta
+from fxopt.recording.patch import Patch, run
 from fxopt.recording.snapshot import Snapshot
 
 
@@ -52,12 +56,11 @@ def check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> No
 
 def _ran_inside(signature: str, entry: Entry) -> bool:
     """Whether the transformation of `entry` called one of this signature: then it is for that one to reverse it."""
-    edits = entry.patch.edits
     return any(
-        (isinstance(edit, SetMeta) and edit.key == MARKS and signature in (edit.new or ()))
-        or (isinstance(edit, InsertNode) and signature in edit.node.meta.get(MARKS, ()))
-        or (isinstance(edit, SetModule) and edit.new is not None and made_by(edit.new, signature))
-        for edit in edits
+        (isinstance(one, SetMeta) and one.key == MARKS and one.new is not ABSENT and signature in one.new)
+        or (isinstance(one, InsertNode) and signature in one.node.meta.get(MARKS, ()))
+        or (isinstance(one, SetMember) and isinstance(one.new, nn.Module) and made_by(one.new, signature))
+        for one in entry.patch.changes
     )
 
 
@@ -122,7 +125,7 @@ def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: Grap
     except RewriteError:
         return  # trained in between, for example: then both stay, and whoever wants to go further back is told why
     left = difference(Snapshot.of(index.gm, with_tensors=False), now)
-    if left.edits:
-        changes(index.gm)
-        run(index, left.edits)
+    if left.changes:
+        about_to_change(index.gm)
+        run(index, left.changes)
         ledger.append(entry(ledger, left))

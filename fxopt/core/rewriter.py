@@ -16,23 +16,15 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.core.weight_cache import Memo
+from fxopt.graph.copying import shallow_copy
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MADE_BY, MARKS, ORIGIN, Origin
 from fxopt.graph.nodes import TensorInfo, info_of
-from fxopt.recording.changes import (
-    Call,
-    Edit,
-    EraseNode,
-    InsertNode,
-    NodeRecord,
-    Patch,
-    Ref,
-    ReplaceInput,
-    SetCall,
-    SetMeta,
-    SetModule,
-    SetTensor,
-)
+from fxopt.recording.changes import ABSENT, Change
+from fxopt.recording.module_changes import Member, SetMember, table_of
+from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, SetCall, SetMeta
+from fxopt.recording.node_record import Call, NodeRecord, Ref
+from fxopt.recording.patch import Patch
 
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
@@ -74,7 +66,7 @@ class Rewriter:
     ) -> None:
         self.index = index
         self.anchor = anchor
-        self.edits: list[Edit] = []
+        self.changes: list[Change] = []
         self._site = anchor.name
         self._pass_name = pass_name
         self.signature = signature
@@ -91,7 +83,7 @@ class Rewriter:
         anchor = self.index.nodes.get(self._site)
         if anchor is not None and self.marks_anchor:
             self.mark(anchor)
-        return Patch(tuple(self.edits))
+        return Patch(tuple(self.changes))
 
     # ---- nodes
 
@@ -155,14 +147,17 @@ class Rewriter:
 
     def mark(self, node: Node) -> None:
         """Mark a node whose work has changed."""
-        marks = node.meta.get(MARKS)
-        if self.signature not in (marks or ()):
-            self._do(SetMeta(node.name, MARKS, marks, (*(marks or ()), self.signature)))
+        marks = node.meta.get(MARKS, ())
+        if self.signature not in marks:
+            self._set_meta(node, MARKS, (*marks, self.signature))
 
     def set_info(self, node: Node, info: TensorInfo) -> None:
         """Note the shape and dtype that `node` gives from now on."""
         if info != info_of(node):
-            self._do(SetMeta(node.name, "tensor_info", node.meta.get("tensor_info"), info))
+            self._set_meta(node, "tensor_info", info)
+
+    def _set_meta(self, node: Node, key: str, value: Any) -> None:
+        self._do(SetMeta(node.name, key, node.meta.get(key, ABSENT), value))
 
     def replace(self, old: Node, new: Node) -> None:
         """Let every user of `old` read `new`, then erase `old` and the module that only it called."""
@@ -206,21 +201,20 @@ class Rewriter:
         if not any(self.index.calls_of(child) for child in module.modules()):
             self._set_module(path, None)
 
-    def keep_instead(self, old: nn.Module | torch.Tensor, new: nn.Module | torch.Tensor) -> None:
+    def keep_instead(self, old: Member, new: Member) -> None:
         """Let `new` come back on the way back instead of `old`, which was removed: the same numbers in other memory.
 
         What something in force put in or took out comes back itself: that is undone only if it finds the very same
         again, and may share tensors with what it took out.
         """
         if _HELD not in self.memo:
-            edits = (edit for patch in self._in_force for edit in patch.edits)
-            both = (side for e in edits if isinstance(e, SetModule | SetTensor) for side in (e.old, e.new))
+            both = (side for patch in self._in_force for one in patch.members for side in (one.old, one.new))
             self.memo[_HELD] = {id(part) for side in both for part in _parts(side)}
         if any(id(part) in self.memo[_HELD] for part in _parts(old)):
             return
-        for i, edit in enumerate(self.edits):
-            if isinstance(edit, SetModule | SetTensor) and edit.old is old:
-                self.edits[i] = dataclasses.replace(edit, old=new)  # type: ignore[arg-type]
+        for i, change in enumerate(self.changes):
+            if isinstance(change, SetMember) and change.old is old:
+                self.changes[i] = dataclasses.replace(change, old=new)
 
     def free_path(self, path: str) -> str:
         """`path`, with a number added where something is registered there."""
@@ -232,7 +226,10 @@ class Rewriter:
         return free
 
     def _set_module(self, path: str, module: nn.Module | None) -> None:
-        self._do(SetModule(path, self.index.module_at(path), module, self._order(path, "_modules")))
+        self._set_member(path, "_modules", self.index.module_at(path), module)
+
+    def _set_member(self, path: str, table: str, old: Member | None, new: Member | None) -> None:
+        self._do(SetMember(path, table, old, new, self._order(path, table), self._is_persistent(path)))
 
     def _order(self, path: str, table: str) -> tuple[str, ...]:
         parent = path.rpartition(".")[0]
@@ -248,22 +245,17 @@ class Rewriter:
 
         The module that it lies in must be the graph module or a plain container of it, never a module of the model.
         """
-        table = "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
         old = self.index.tensor_at(path)
-        if old is not None and isinstance(old, nn.Parameter) != isinstance(tensor, nn.Parameter):
-            self._do(
-                SetTensor(path, old, None, self._order(path, "_parameters" if table == "_buffers" else "_buffers"))
-            )
+        if old is not None and table_of(old) != table_of(tensor):
+            self._set_member(path, table_of(old), old, None)
             old = None
-        self._do(SetTensor(path, old, tensor, self._order(path, table), self._is_persistent(path)))
+        self._set_member(path, table_of(tensor), old, tensor)
 
     def remove_unused_tensor(self, path: str) -> None:
         """Take the parameter or buffer at the dotted `path` out, unless a node still reads it."""
         tensor = self.index.tensor_at(path)
-        if tensor is None or self.index.reads_of(path):
-            return
-        table = "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
-        self._do(SetTensor(path, tensor, None, self._order(path, table), self._is_persistent(path)))
+        if tensor is not None and not self.index.reads_of(path):
+            self._set_member(path, table_of(tensor), tensor, None)
 
     def computed(self, function: Callable[..., tuple[torch.Tensor, ...]], *sources: Any) -> tuple[nn.Parameter, ...]:
         """The new weights that `function` computes from `sources`, as parameters.
@@ -285,9 +277,9 @@ class Rewriter:
 
     # ----
 
-    def _do(self, edit: Edit) -> None:
-        edit.apply(self.index)
-        self.edits.append(edit)
+    def _do(self, change: Change) -> None:
+        change.apply(self.index)
+        self.changes.append(change)
 
     def _free_name(self, wish: str) -> str:
         name = _NOT_IN_A_NAME.sub("_", wish) or "node"
@@ -307,10 +299,7 @@ def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
     Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
     original module is left as it is.
     """
-    new = type(module).__new__(type(module))
-    new.__dict__.update(module.__dict__)
-    for table in ("_parameters", "_buffers", "_modules"):
-        new.__dict__[table] = dict(module.__dict__[table])
+    new = shallow_copy(module)
     for name, tensor in tensors.items():
         if tensor is None or isinstance(tensor, nn.Parameter):
             new._parameters[name] = tensor
@@ -324,7 +313,7 @@ def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple
     return map_arg((args, kwargs), lambda node: Ref(found.get(node, node).name))  # type: ignore[arg-type,return-value]
 
 
-def _parts(thing: nn.Module | torch.Tensor | None) -> Iterator[object]:
+def _parts(thing: Member | None) -> Iterator[object]:
     """A module with its parameters and buffers, or a tensor."""
     if thing is not None:
         yield thing

@@ -1,7 +1,7 @@
 """The state of a graph module that an act changes, taken before the act, and put back if the act fails midway.
 
 It covers the graph, the tables and attributes of the graph module and its containers, the ledger, and the generated
-code: all that edits change. Leaf modules and tensors are never changed, only replaced, so taking it costs about two
+code: all that changes reach. Leaf modules and tensors are never changed, only replaced, so taking it costs about two
 microseconds a node and no memory for weights. It relies on nothing that a failed act did or noted.
 """
 

@@ -9,7 +9,8 @@ from torch.fx import GraphModule
 from fxopt.errors import RewriteError
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import target_name
-from fxopt.recording.changes import Call, NodeRecord, SetCall, can_be_pickled
+from fxopt.recording.node_changes import SetCall
+from fxopt.recording.node_record import Call, NodeRecord, can_be_pickled
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.core.gate import changes
+from fxopt.core.gate import about_to_change
 from fxopt.core.ledger import Entry, Ledger, act, name_of
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
 from fxopt.core.savepoint import ObjectState
@@ -24,8 +24,8 @@ from fxopt.graph.exactness import Exactness
 from fxopt.graph.fingerprint import has_default_repr
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS
-from fxopt.recording.changes import Patch, run
 from fxopt.recording.difference import difference
+from fxopt.recording.patch import Patch, run
 from fxopt.recording.record import record
 from fxopt.recording.snapshot import Snapshot
 
@@ -112,7 +112,7 @@ class Transformation(ABC):
         known_state = ObjectState(known)
         if not known.entries:  # `transform` may look at the modules, and there is nothing to see
             known.detach(gm)
-        changes(gm)
+        about_to_change(gm)
         result, patch = record(
             self.transform,
             gm,
@@ -122,7 +122,7 @@ class Transformation(ABC):
         )
         known_state.restore()  # of what `transform` called, the patch has it all
         ledger = Ledger.carried(known, gm, result)
-        if patch.edits:
+        if patch.changes:
             ledger.append(self._entry(ledger, patch))
         ledger.close()
         return result
@@ -143,8 +143,8 @@ class Transformation(ABC):
         if result is not gm:
             entries = Ledger.entries_of(result)[count:]
             there = Snapshot.of(result, with_tensors=False)
-            changes(gm)
-            run(index, difference(Snapshot.of(gm, with_tensors=False), there).edits)
+            about_to_change(gm)
+            run(index, difference(Snapshot.of(gm, with_tensors=False), there).changes)
             ledger = Ledger.of(gm)
             for entry in entries:
                 ledger.append(entry)
@@ -341,7 +341,7 @@ def compose(*args: Transformation, inplace: bool = True) -> Transformation:
 
 def finish(gm: GraphModule) -> GraphModule:
     """Lint and recompile."""
-    changes(gm)
+    about_to_change(gm)
     gm.graph.lint()
     gm.recompile()
     return gm

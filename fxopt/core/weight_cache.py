@@ -13,14 +13,16 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
+from fxopt.graph.tensor_state import TensorState, counts_writes
+
 Results: TypeAlias = tuple[nn.Parameter, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class _Known:
     sources: tuple[weakref.ref[torch.Tensor], ...]
-    states: tuple[object, ...]
-    """Of the sources and of the results: where their numbers lie and how often they were written to."""
+    states: tuple[TensorState, ...]
+    """Of the sources and of the results."""
     results: tuple[weakref.ref[nn.Parameter], ...]
 
 
@@ -156,8 +158,6 @@ def _size(tensors: Results) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _states(tensors: tuple[torch.Tensor, ...]) -> tuple[object, ...] | None:
-    """None where torch does not tell whether a tensor was written to."""
-    if any(t.is_inference() or t.layout != torch.strided for t in tensors):
-        return None
-    return tuple((t.data_ptr(), t._version, t.dtype, t.device, t.requires_grad, tuple(t.stride())) for t in tensors)
+def _states(tensors: tuple[torch.Tensor, ...]) -> tuple[TensorState, ...] | None:
+    """Return None where torch does not count the writes to a tensor."""
+    return tuple(map(TensorState.of, tensors)) if all(map(counts_writes, tensors)) else None

@@ -1,11 +1,20 @@
-"""Copies of a graph module that share its weights."""
+"""Copies of modules and graph modules that share their weights."""
 
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 from torch import nn
 from torch.fx import Graph, GraphModule
+
+
+def shallow_copy(module: nn.Module) -> Any:
+    """Return a module of the same type that shares everything with `module`, but can be changed without it."""
+    new = type(module).__new__(type(module))
+    for name, value in module.__dict__.items():
+        new.__dict__[name] = value.copy() if isinstance(value, dict | list | set) else value
+    return new
 
 
 def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
@@ -68,12 +77,11 @@ def _copy_tree(old: nn.Module, new: nn.Module, containers: dict[int, nn.Module])
 
 def _container(old: nn.Module, containers: dict[int, nn.Module]) -> nn.Module:
     if id(old) not in containers:
-        container = containers[id(old)] = nn.Module()
-        container.__dict__.update({k: v for k, v in old.__dict__.items() if k not in _TABLES})
+        containers[id(old)] = container = shallow_copy(old)
         _copy_tree(old, container, containers)
     return containers[id(old)]
 
 
 def own(module: nn.Module) -> nn.Module:
-    """What a graph module may have as its own: a copy of a plain container, which edits change, or `module` itself."""
+    """Return the `module` that a graph module may own: of a plain container, which rewrites change, a copy."""
     return _container(module, {}) if type(module) is nn.Module else module

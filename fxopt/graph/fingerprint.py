@@ -12,8 +12,9 @@ from torch.fx import GraphModule, Node
 
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import target_name
+from fxopt.graph.tensor_state import TensorState, counts_writes
 
-_Memory = tuple[int, int, int, torch.dtype, torch.UntypedStorage]
+_Known = tuple[torch.Tensor, torch.UntypedStorage, TensorState, str]
 
 
 class Fingerprint:
@@ -27,7 +28,7 @@ class Fingerprint:
     """
 
     def __init__(self, like: Fingerprint | None = None) -> None:
-        self._known: dict[int, tuple[torch.Tensor, _Memory | None, str]] = {} if like is None else {**like._known}
+        self._known: dict[int, _Known] = {} if like is None else {**like._known}
 
     def has_read(self, gm: GraphModule) -> bool:
         """Check that the digest of every parameter and buffer of `gm` is remembered and still holds. Reads nothing."""
@@ -68,18 +69,18 @@ class Fingerprint:
     def _tensor(self, tensor: torch.Tensor) -> str:
         content = self._remembered(tensor)
         if content is None:
-            memory, content = _memory(tensor), _content(tensor)
-            self._known[id(tensor)] = (tensor, memory, content)
+            content = _content(tensor)
+            if counts_writes(tensor):  # the storage is kept, so that its address is not given to another one
+                self._known[id(tensor)] = (tensor, tensor.untyped_storage(), TensorState.of(tensor), content)
         layout = f"{tuple(tensor.shape)} {tensor.stride() if tensor.layout == torch.strided else tensor.layout}"
         return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
 
     def _remembered(self, tensor: torch.Tensor) -> str | None:
         """The digest of the numbers of `tensor`, if it is remembered and holds."""
         known = self._known.get(id(tensor))
-        memory = _memory(tensor)
-        if known is not None and known[0] is tensor and memory and known[1] and known[1][:4] == memory[:4]:
-            return known[2]
-        return None
+        if known is None or known[0] is not tensor or known[2] != TensorState.of(tensor):
+            return None
+        return known[3]
 
 
 def fingerprint(gm: GraphModule) -> str:
@@ -117,14 +118,6 @@ def _text(value: Any) -> str:
     if isinstance(value, nn.Module) or has_default_repr(value):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     return f"{type(value).__name__}({value!r})"
-
-
-def _memory(tensor: torch.Tensor) -> _Memory | None:
-    """Where the numbers of a tensor lie and how often they were written to; None where torch does not tell."""
-    if tensor.is_inference() or tensor.layout != torch.strided:
-        return None
-    storage = tensor.untyped_storage()  # kept, so that its address is not given to another one in the meantime
-    return storage.data_ptr(), int(tensor.storage_offset()), tensor._version, tensor.dtype, storage
 
 
 def _content(tensor: torch.Tensor) -> str:

@@ -22,7 +22,7 @@ Registered = nn.Module | torch.Tensor
 class GraphIndex:
     """Nodes by name and by module, owners of modules and tensors, and writers, of one graph module.
 
-    The rewriter's edits keep it true; whoever edits the graph by hand builds a new one.
+    Primitive changes keep it true; whoever edits the graph by hand builds a new one.
     """
 
     def __init__(self, gm: GraphModule) -> None:
@@ -115,7 +115,7 @@ class GraphIndex:
     def cached_for_a_run(self, key: Any, compute: Callable[[], T]) -> T:
         """Return the answer of `compute`, remembered under `key` until a run of a pass begins after an edit.
 
-        It is for what a pass asks of the whole graph, which none of its own edits changes for the nodes that follow.
+        It is for what a pass asks of the whole graph, which none of its own changes alters for the nodes that follow.
         """
         if key not in self._of_run:
             self._of_run[key] = compute()
@@ -195,10 +195,10 @@ class GraphIndex:
         """Whether `node` is known to return memory of its own, or nothing that has any, as ``x.shape``."""
         return self.effects(node).returns_new_memory
 
-    # ---- kept true by the edits
+    # ---- kept true by primitive changes
 
     def touched(self) -> None:
-        """Some edit was made."""
+        """Some change was made."""
         self._cache.clear()
         self._edited = True
 
@@ -208,7 +208,7 @@ class GraphIndex:
         self.__dict__.pop("_writers", None)
 
     def renew(self) -> None:
-        """Something else than the edits changed the graph module, so look at all of it again."""
+        """Something else changed the graph module, so look at all of it again."""
         self.__dict__ = GraphIndex(self.gm).__dict__
 
     def added(self, node: Node) -> None:
@@ -229,15 +229,20 @@ class GraphIndex:
         self.touched()
         self._link(node)
 
-    def module_changed(self, path: str, old: nn.Module | None, new: nn.Module | None) -> None:
+    def member_changed(self, path: str, old: Registered | None, new: Registered | None) -> None:
+        """`new` was registered in place of `old`, both modules or both tensors."""
         self.touched()
-        self._modules = {"": self.gm} if old is not None and old._modules else self._modules
-        self._modules[path] = new
         if "_registered" in self.__dict__:
             for name, thing in _registered_in(path, old):
                 _discard(self._registered, id(thing), name)
             for name, thing in _registered_in(path, new):
                 self._registered.setdefault(id(thing), {})[name] = thing
+        if not isinstance(old, torch.Tensor) and not isinstance(new, torch.Tensor):
+            self._module_changed(path, old, new)
+
+    def _module_changed(self, path: str, old: nn.Module | None, new: nn.Module | None) -> None:
+        self._modules = {"": self.gm} if old is not None and old._modules else self._modules
+        self._modules[path] = new
         if "_calls" in self.__dict__ and old is not None:
             moved = {n: node for n, node in self._calls.get(id(old), {}).items() if node.target == path}
             for name, node in moved.items():
@@ -246,13 +251,6 @@ class GraphIndex:
                     self._calls.setdefault(id(new), {})[name] = node
         if writes_in_place(old) or writes_in_place(new):
             self.__dict__.pop("_writers", None)
-
-    def tensor_changed(self, path: str, old: torch.Tensor | None, new: torch.Tensor | None) -> None:
-        self.touched()
-        if old is not None:
-            _discard(self.__dict__.get("_registered"), id(old), path)
-        if new is not None and "_registered" in self.__dict__:
-            self._registered.setdefault(id(new), {})[path] = new
 
     def _link(self, node: Node) -> None:
         if node.op == "call_module" and "_calls" in self.__dict__:
@@ -273,9 +271,11 @@ class GraphIndex:
             self.__dict__.pop("_writers", None)
 
 
-def _registered_in(path: str, module: nn.Module | None) -> Iterator[tuple[str, Registered]]:
-    """The module at `path`, and all modules, parameters and buffers in it, under every name."""
-    todo = [] if module is None else [(path, module)]
+def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, Registered]]:
+    """The tensor at `path`; or the module there, and all modules, parameters and buffers in it, under every name."""
+    if isinstance(thing, torch.Tensor):
+        yield path, thing
+    todo = [(path, thing)] if isinstance(thing, nn.Module) else []
     while todo:
         path, module = todo.pop()
         yield path, module

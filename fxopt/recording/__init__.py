@@ -1,1 +1,1 @@
-"""Changes of a graph module as data: primitive edits with inverses, snapshots, and the edits between two of them."""
+"""Changes of a graph module as data: primitive changes with inverses, snapshots, and the difference of two."""

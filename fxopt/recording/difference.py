@@ -1,4 +1,4 @@
-"""What leads from one state of a graph module to another, as a patch of primitive edits."""
+"""The patch of primitive changes that leads from one snapshot of a graph module to another."""
 
 from __future__ import annotations
 
@@ -10,29 +10,21 @@ from torch import nn
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.recording.changes import (
-    Call,
-    Edit,
+from fxopt.recording.changes import ABSENT, Change
+from fxopt.recording.module_changes import ArrangeMembers, SetAttribute, SetItem, SetMember, table_of
+from fxopt.recording.node_changes import (
+    ArrangeNodes,
     EraseNode,
     InsertNode,
-    NodeRecord,
-    Patch,
-    Ref,
+    Names,
     SetCall,
-    SetMeta,
-    SetModule,
-    SetTensor,
-)
-from fxopt.recording.hand_edit import (
-    ABSENT,
-    ArrangeMembers,
-    ArrangeNodes,
-    SetAttribute,
     SetCodegen,
-    SetItem,
+    SetMeta,
     SetNames,
     SetType,
 )
+from fxopt.recording.node_record import Call, NodeRecord, Ref
+from fxopt.recording.patch import Patch
 from fxopt.recording.snapshot import (
     TABLES,
     GraphState,
@@ -47,7 +39,7 @@ from fxopt.recording.snapshot import (
 
 
 def difference(before: Snapshot, after: Snapshot) -> Patch:
-    """The edits that lead from `before` to `after`, of one graph module or of two.
+    """Return the changes that lead from `before` to `after`, of one graph module or of two.
 
     Nodes are compared by name, and modules and tensors by identity. The values of metadata and of attributes are
     compared by identity too: a list in ``node.meta`` that something was appended to counts as the same.
@@ -61,7 +53,7 @@ def difference(before: Snapshot, after: Snapshot) -> Patch:
 # ---- nodes
 
 
-def _nodes(old: GraphState, new: GraphState) -> Iterator[Edit]:
+def _nodes(old: GraphState, new: GraphState) -> Iterator[Change]:
     stays = [state.name for state in new.nodes if state.name in old.by_name]
     moved = stays != [state.name for state in old.nodes if state.name in new.by_name]
     if moved:
@@ -91,7 +83,7 @@ def _with_next(nodes: tuple[NodeState, ...], stays: dict[str, NodeState]) -> Ite
     return zip(nodes, names[-2::-1])
 
 
-def _changes(a: NodeState, b: NodeState, old: GraphState, new: GraphState, is_same_graph: bool) -> Iterator[Edit]:
+def _changes(a: NodeState, b: NodeState, old: GraphState, new: GraphState, is_same_graph: bool) -> Iterator[Change]:
     untouched = (
         is_same_graph and a.node is b.node and a.args is b.args and a.kwargs is b.kwargs
         and a.target is b.target and a.op == b.op
@@ -106,18 +98,14 @@ def _changes(a: NodeState, b: NodeState, old: GraphState, new: GraphState, is_sa
         yield from _meta(a, b)
 
 
-def _meta(a: NodeState, b: NodeState) -> Iterator[Edit]:
+def _meta(a: NodeState, b: NodeState) -> Iterator[Change]:
     for key in {**a.meta, **b.meta}:
         was, now = a.meta.get(key, ABSENT), b.meta.get(key, ABSENT)
-        if was is now or same_value(was, now):
-            continue
-        if was is None or now is None:  # which SetMeta takes for no entry
-            yield SetItem("", "", a.name, key, was, now)
-        else:
-            yield SetMeta(a.name, key, None if was is ABSENT else was, None if now is ABSENT else now)
+        if not same_value(was, now):
+            yield SetMeta(a.name, key, was, now)
 
 
-def _names(old: GraphState, new: GraphState) -> Iterator[Edit]:
+def _names(old: GraphState, new: GraphState) -> Iterator[Change]:
     """Automatic names of later nodes must not depend on what was done and undone."""
     bases = {
         base for base in old.base_count.keys() | new.base_count.keys()
@@ -127,10 +115,8 @@ def _names(old: GraphState, new: GraphState) -> Iterator[Edit]:
     freed, taken = old.used_names - new.used_names - nodes, new.used_names - old.used_names - nodes
     if bases or freed or taken:
         yield SetNames(
-            {base: old.base_count.get(base) for base in bases},
-            {base: new.base_count.get(base) for base in bases},
-            freed,
-            taken,
+            Names({base: old.base_count.get(base) for base in bases}, freed),
+            Names({base: new.base_count.get(base) for base in bases}, taken),
         )
 
 
@@ -152,14 +138,14 @@ def _call(state: NodeState, graph: GraphState) -> Call:
 
 
 class _Modules:
-    """Compares module trees. What is added goes before the edits of nodes, and what is removed after them."""
+    """Compares module trees. What is added goes before the changes of nodes, and what is removed after them."""
 
     def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self.before, self.after = before, after
-        self.first: list[Edit] = []
-        self.added: list[Edit] = []
-        self.removed: list[Edit] = []
-        self.last: list[Edit] = []
+        self.first: list[Change] = []
+        self.added: list[Change] = []
+        self.removed: list[Change] = []
+        self.last: list[Change] = []
         self._seen: set[tuple[int, int]] = set()
 
     def compare(self, path: str, old: ModuleState, new: ModuleState) -> None:
@@ -173,7 +159,7 @@ class _Modules:
             if type(a) is nn.Module and type(b) is nn.Module:
                 self.compare(_join(path, name), self.before.modules[id(a)], self.after.modules[id(b)])
             elif a is not b:
-                (self.added if b is not None else self.removed).append(SetModule(_join(path, name), a, b, ()))
+                (self.added if b is not None else self.removed).append(SetMember(_join(path, name), "_modules", a, b))
         self._tensors(path, old, new)
         self._orders(path, old, new)
         self._attributes(path, old, new)
@@ -184,14 +170,7 @@ class _Modules:
             a, b = was.get(name, _NOTHING), now.get(name, _NOTHING)
             if a[0] is b[0] and a[1] == b[1]:
                 continue
-            where = _join(path, name)
-            if _table(a[0]) == _table(b[0]) and a[1] == b[1]:
-                self.added.append(SetTensor(where, a[0], b[0], (), a[1]))
-                continue
-            if a[0] is not None:
-                self.added.append(SetTensor(where, a[0], None, (), a[1]))
-            if b[0] is not None:
-                self.added.append(SetTensor(where, None, b[0], (), b[1]))
+            self.added += _set_tensor(_join(path, name), a, b)
 
     def _orders(self, path: str, old: ModuleState, new: ModuleState) -> None:
         for table in TABLES:
@@ -207,17 +186,30 @@ class _Modules:
             if isinstance(a, dict) and isinstance(b, dict):
                 for key in {**a, **b}:
                     was, now = a.get(key, ABSENT), b.get(key, ABSENT)
-                    if was is not now and not same_value(was, now):
-                        self.last.append(SetItem(path, name, "", key, was, now))
-            elif a is not b and not same_value(a, b) and not (_is_container(a) and same_items(a, b)):
+                    if not same_value(was, now):
+                        self.last.append(SetItem(path, name, key, was, now))
+            elif not same_value(a, b) and not (_is_container(a) and same_items(a, b)):
                 self.last.append(SetAttribute(path, name, a, b))
 
 
-_NOTHING: tuple[torch.Tensor | None, bool] = (None, True)
+_Registered = tuple[torch.Tensor | None, bool]
+"""A parameter or buffer, and whether it belongs to the ``state_dict``."""
+
+_NOTHING: _Registered = (None, True)
 
 
-def _registered(state: ModuleState) -> dict[str, tuple[torch.Tensor | None, bool]]:
-    """The parameters and buffers of a module, each with whether it belongs to the ``state_dict``."""
+def _set_tensor(path: str, old: _Registered, new: _Registered) -> Iterator[Change]:
+    (a, persistent), (b, stays) = old, new
+    if a is not None and b is not None and (table_of(a), persistent) == (table_of(b), stays):
+        yield SetMember(path, table_of(a), a, b, persistent=persistent)
+        return
+    if a is not None:
+        yield SetMember(path, table_of(a), a, None, persistent=persistent)
+    if b is not None:
+        yield SetMember(path, table_of(b), None, b, persistent=stays)
+
+
+def _registered(state: ModuleState) -> dict[str, _Registered]:
     passing = state.value("_non_persistent_buffers_set")
     return {
         name: (tensor, name not in passing)
@@ -225,10 +217,6 @@ def _registered(state: ModuleState) -> dict[str, tuple[torch.Tensor | None, bool
         for name, tensor in state.members(table).items()
         if tensor is not None
     }
-
-
-def _table(tensor: torch.Tensor | None) -> str:
-    return "" if tensor is None else "_parameters" if isinstance(tensor, nn.Parameter) else "_buffers"
 
 
 def _is_container(value: Any) -> bool:

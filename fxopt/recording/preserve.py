@@ -14,15 +14,16 @@ import torch
 from torch import nn
 from torch.fx import GraphModule
 
+from fxopt.graph.copying import shallow_copy
 from fxopt.graph.marks import LEDGER
 from fxopt.recording.snapshot import Snapshot, children_of
-from fxopt.recording.tensor_state import TensorState
+from fxopt.recording.tensor_snapshot import TensorSnapshot
 
 
 def preserve(before: Snapshot, gm: GraphModule) -> list[str]:
     """Replace in `gm` every module of the snapshot that was changed by a copy, and put the module itself back.
 
-    The containers that torch.fx makes belong to the graph module; they are changed in place, and edits describe it.
+    The containers that torch.fx makes belong to the graph module; they are changed in place, as a patch says.
 
     Returns:
         the paths of tensors that were written to in place where no copy of their numbers was taken. They are left as
@@ -67,7 +68,7 @@ def _containers(before: Snapshot, gm: GraphModule) -> dict[int, nn.Module]:
 class _Keeper:
     """Makes the copies, one for each module and tensor, however often it is registered."""
 
-    def __init__(self, before: Snapshot, gm: GraphModule, changed: dict[int, TensorState]) -> None:
+    def __init__(self, before: Snapshot, gm: GraphModule, changed: dict[int, TensorSnapshot]) -> None:
         self.before = before
         self.own = _containers(before, gm)
         self._changed = changed
@@ -89,7 +90,7 @@ class _Keeper:
         if id(module) in self.own or was is None:
             _put(module, swapped)
         elif swapped or was.has_changed():
-            self._modules[id(module)] = copy = _copy(module)
+            self._modules[id(module)] = copy = shallow_copy(module)
             _put(copy, swapped)
         return self._modules[id(module)]
 
@@ -105,14 +106,6 @@ class _Keeper:
         if id(tensor) not in self._tensors:
             self._tensors[id(tensor)] = self._changed[id(tensor)].replacement()
         return self._tensors[id(tensor)]
-
-
-def _copy(module: nn.Module) -> nn.Module:
-    """A module of the same type that shares everything with `module`, but can be changed without it."""
-    new: nn.Module = type(module).__new__(type(module))
-    for name, value in module.__dict__.items():
-        new.__dict__[name] = value.copy() if isinstance(value, dict | list | set) else value
-    return new
 
 
 def _put(module: nn.Module, items: dict[str, Any]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch.fx import GraphModule
 
 from fxopt.errors import RewriteError
-from fxopt.recording.changes import Patch
 from fxopt.recording.difference import difference
+from fxopt.recording.patch import Patch
 from fxopt.recording.preserve import preserve
 from fxopt.recording.snapshot import Snapshot
 
@@ -18,7 +18,7 @@ Transform = Callable[[GraphModule], GraphModule]
 def record(
     transform: Transform, gm: GraphModule, name: str, *, copy_tensors: bool, lint_and_recompile: bool
 ) -> tuple[GraphModule, Patch]:
-    """What `transform`, of the transformation called `name`, makes of `gm`, and the edits that lead there.
+    """What `transform`, of the transformation called `name`, makes of `gm`, and the changes that lead there.
 
     Raises:
         TypeError: it returned something else than a graph module.

@@ -17,9 +17,9 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Node
 
 from fxopt.graph.marks import LEDGER
-from fxopt.recording.changes import Ref
-from fxopt.recording.hand_edit import ABSENT
-from fxopt.recording.tensor_state import TensorState
+from fxopt.recording.changes import ABSENT
+from fxopt.recording.node_record import Ref
+from fxopt.recording.tensor_snapshot import TensorSnapshot
 
 CONTAINERS = (dict, list, set)
 _EMPTY = ()
@@ -183,7 +183,7 @@ class Snapshot:
     graph: GraphState
     modules: dict[int, ModuleState]
     """By the identity of the module, each of which is held."""
-    tensors: dict[int, TensorState]
+    tensors: dict[int, TensorSnapshot]
     nested: tuple[GraphState, ...]
     """The graphs of graph modules inside."""
 
@@ -198,7 +198,7 @@ class Snapshot:
                 where they are written over.
         """
         modules: dict[int, ModuleState] = {}
-        tensors: dict[int, TensorState] = {}
+        tensors: dict[int, TensorSnapshot] = {}
         nested: list[GraphState] = []
         for path, module in gm.named_modules():
             modules[id(module)] = state = ModuleState.of(module)
@@ -206,7 +206,7 @@ class Snapshot:
                 nested.append(GraphState.of(module.graph))
             for name, tensor in tensors_of(state) if with_tensors else ():
                 if id(tensor) not in tensors:
-                    tensors[id(tensor)] = TensorState.of(f"{path}.{name}" if path else name, tensor, copy_tensors)
+                    tensors[id(tensor)] = TensorSnapshot.of(f"{path}.{name}" if path else name, tensor, copy_tensors)
         return cls(gm, GraphState.of(gm.graph), modules, tensors, tuple(nested))
 
     def restore(self) -> list[str]:

@@ -19,7 +19,7 @@ from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.process.module_calls import module_calls
 from fxopt.recording.snapshot import ModuleState, tensors_of
-from fxopt.recording.tensor_state import TensorState
+from fxopt.recording.tensor_snapshot import TensorSnapshot
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, failure, first_yield, terms_in
 from fxopt.rules.requirement import RequirementError, met
@@ -171,7 +171,7 @@ def _surroundings(writer: _SiteWriter) -> Iterator[None]:
 def _as_it_was(modules: Sequence[nn.Module], where: str) -> Iterator[None]:
     """Check that the rule leaves the modules of the model alone."""
     states = [ModuleState.of(module) for module in modules]
-    tensors = [TensorState.of(name, tensor, copy=False) for state in states for name, tensor in tensors_of(state)]
+    tensors = [TensorSnapshot.of(name, tensor, copy=False) for state in states for name, tensor in tensors_of(state)]
     yield
     for state in states:
         if state.has_changed():

@@ -11,7 +11,8 @@ import fxopt
 from fxopt import ALL_PASSES, Pass, RewriteError, Transformation, compose, fingerprint
 from fxopt.core import GraphIndex, Ledger, Rewriter, commit, shared_copy
 from fxopt.graph.marks import LEDGER
-from fxopt.recording import changes
+from fxopt.recording.module_changes import SetMember
+from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, SetCall, SetMeta
 from tests.examples import Attention, Example
 from tests.interrupting import Lines, assert_nothing_lingers, moments, state_of
 from tests.passes.declared import EXAMPLES
@@ -125,14 +126,7 @@ def test_every_pass_that_is_interrupted_is_applied_or_not_and_reversed_or_not(pa
     interrupt(example, lambda gm: pass_(gm), lambda gm: pass_(gm, reverse=True), 2, f"{pass_.name} back")
 
 
-KINDS = [
-    changes.InsertNode,
-    changes.EraseNode,
-    changes.SetCall,
-    changes.ReplaceInput,
-    changes.SetMeta,
-    changes.SetModule,
-]
+KINDS = [InsertNode, EraseNode, SetCall, ReplaceInput, SetMeta, SetMember]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -12,7 +12,6 @@ from torch.fx import GraphModule
 import fxopt
 from fxopt import ALL_PASSES, MergeLinears, Pass, RewriteError, fingerprint
 from fxopt.core import GraphIndex, Ledger
-from fxopt.recording.changes import SetModule, SetTensor
 from tests.examples import Example
 from tests.fuzz.rules import add_linears, fold_scale, join_linears
 from tests.passes.declared import EXAMPLES
@@ -30,12 +29,12 @@ HOOKS: list[Callable[[torch.Tensor], Any]] = [
 def test_no_pass_takes_away_a_tensor_that_calls_a_hook(pass_: Pass[Any], example: Example) -> None:
     gm = example.graph()
     pass_.apply(GraphIndex(gm))
-    edits = [edit for entry in Ledger.entries_of(gm) for edit in entry.patch.edits]
+    members = [member for entry in Ledger.entries_of(gm) for member in entry.patch.members]
     taken = {name for name, tensor in example.graph().named_parameters() if name not in dict(gm.named_parameters())}
-    taken |= {edit.path for edit in edits if isinstance(edit, SetTensor) and isinstance(edit.old, nn.Parameter)}
-    for edit in edits:
-        if isinstance(edit, SetModule) and edit.old is not None:
-            taken |= {f"{edit.path}.{name}" for name, _ in edit.old.named_parameters()}
+    taken |= {member.path for member in members if isinstance(member.old, nn.Parameter)}
+    for member in members:
+        if isinstance(member.old, nn.Module):
+            taken |= {f"{member.path}.{name}" for name, _ in member.old.named_parameters()}
     for number, name in enumerate(sorted(taken)):
         gm = example.graph()
         tensor = dict(gm.named_parameters(remove_duplicate=False)).get(name)

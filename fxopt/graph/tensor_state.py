@@ -1,0 +1,62 @@
+"""The state of a tensor: where its numbers lie, how they are read, and how often they were written to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class TensorState(NamedTuple):
+    """A tensor at one moment. An in-place operation raises its version, except through ``.data`` or another library."""
+
+    place: int
+    """The address of the first number; 0 where torch does not tell."""
+    dtype: torch.dtype
+    device: torch.device
+    shape: torch.Size
+    layout: torch.layout
+    stride: tuple[int, ...]
+    requires_grad: bool
+    version: int
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> TensorState:
+        return cls(
+            tensor.data_ptr() if is_plain(tensor) else 0,
+            tensor.dtype,
+            tensor.device,
+            tensor.shape,
+            tensor.layout,
+            tensor.stride() if tensor.layout == torch.strided else (),
+            tensor.requires_grad,
+            0 if tensor.is_inference() else tensor._version,
+        )
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """The state without the address and the writes."""
+        return self[1:-1]
+
+    @property
+    def memory(self) -> tuple[object, ...]:
+        """The address, and how the numbers there are read."""
+        return self[:-2]
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Check that `tensor` is torch's own and has its numbers in memory, by strides."""
+    return type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout == torch.strided and not tensor.is_meta
+
+
+def counts_writes(tensor: torch.Tensor) -> bool:
+    """Check that torch counts the writes to `tensor`, and tells where it lies."""
+    return not tensor.is_inference() and tensor.layout == torch.strided
+
+
+def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Check that two tensors of one kind have the same bits, so that NaN equals NaN."""
+    if not is_plain(a) or a.is_quantized:
+        return bool(torch.equal(a, b))
+    return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
