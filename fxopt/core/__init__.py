@@ -1,11 +1,12 @@
 """The rewriting machine. It knows no particular pass, and imports torch only."""
 
+from fxopt.core.composition import compose
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
 from fxopt.core.pass_base import Pass
 from fxopt.core.retained import bytes_kept, commit
 from fxopt.core.rewriter import Rewriter, with_tensors
-from fxopt.core.transformation import ReversibleTransformation, Transformation, compose
+from fxopt.core.transformation import ReversibleTransformation, Transformation
 from fxopt.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
 from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
 from fxopt.graph.copying import shared_copy

@@ -62,6 +62,14 @@ def about_to_change(gm: GraphModule) -> None:
     _gate_of(gm).is_fresh = False
 
 
+def finish(gm: GraphModule) -> GraphModule:
+    """Lint and recompile."""
+    about_to_change(gm)
+    gm.graph.lint()
+    gm.recompile()
+    return gm
+
+
 def is_acting(gm: GraphModule) -> bool:
     """Check that this thread is within an act on `gm`."""
     return _gate_of(gm).is_open_here

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic
 
 from torch.fx import GraphModule, Node
 
-from fxopt.core.gate import about_to_change
+from fxopt.core.gate import about_to_change, finish
 from fxopt.core.ledger import Entry, Ledger, act, site_id
-from fxopt.core.reversing import check_that_nothing_is_lost, say_that_nothing_was_reversed, say_what_rested
+from fxopt.core.reversing import undo_entries
 from fxopt.core.rewriter import Rewriter, Run
-from fxopt.core.transformation import ReversibleTransformation, finish, keeps_the_ledger
+from fxopt.core.transformation import ReversibleTransformation
 from fxopt.errors import RewriteError
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.exactness import Exactness
@@ -167,16 +167,7 @@ class Pass(ReversibleTransformation, Generic[M]):
             RewriteError: something else has changed the graph in a way that rules the way back out, or the ledger
                 was lost. The graph is left as it is.
         """
-        return act(graph_module, lambda: self._undo(graph_module))
-
-    def _undo(self, graph_module: GraphModule) -> int:
-        signature = self.signature
-        count = sum(entry.signature == signature for entry in Ledger.entries_of(graph_module))
-        if count:
-            say_what_rested(self.name, Ledger.of(graph_module).remove(GraphIndex(graph_module), signature))
-        else:
-            check_that_nothing_is_lost(graph_module, signature, self.name)
-        return count
+        return undo_entries(graph_module, self.signature, self.name)
 
     # ---- single sites
 
@@ -270,25 +261,27 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     # ---- whole passes
 
-    @keeps_the_ledger
     def transform(self, graph_module: GraphModule) -> GraphModule:
         """Rewrite every match in place, and return `graph_module`."""
         self.apply(GraphIndex(graph_module))
         return graph_module
 
-    @keeps_the_ledger
-    def reverse(self, graph_module: GraphModule) -> GraphModule:
-        """Undo every site of the pass in place, and return `graph_module`; see `undo`."""
-        if not self.undo(graph_module):
-            say_that_nothing_was_reversed(self.name)
-        return graph_module
+    @property
+    def _applies(self) -> bool:
+        """Whether a call applies the pass, which records its sites, and no `transform` was written by hand."""
+        return type(self).transform is Pass.transform
+
+    def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
+        if not self._applies:
+            return super()._forward(gm, lint_and_recompile)
+        self.apply(GraphIndex(gm))
+        return finish(gm) if lint_and_recompile else gm
+
+    def _undone(self, gm: GraphModule) -> GraphModule | None:
+        return gm if self.undo(gm) else None
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
         """For the ledger: rewrite at `sites` again, after something earlier was undone; give those where it applied."""
-        if not self.keeps_the_ledger:
+        if not self._applies:
             return super().run_again(index, sites)
         return {entry.site for entry in self._apply(index, sites)}
-
-    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
-        self.undo(graph_module)
-        return graph_module

@@ -20,30 +20,31 @@ from fxopt.recording.patch import Patch, run
 from fxopt.recording.snapshot import Snapshot
 
 
-def undo_last_call(gm: GraphModule, signature: str, name: str) -> bool:
-    """Undo the last entry of `signature` that is in force, whatever was done after it.
+def undo_entries(gm: GraphModule, signature: str, name: str, *, last: bool = False) -> int:
+    """Undo the entries of `signature` that are in force, or the last one alone, whatever was done after it.
 
     What came later is undone first and then run again; where that changes nothing any more, an `FxoptWarning` says so.
 
     Returns:
-        whether there was one.
+        the number of entries undone.
 
     Raises:
-        RewriteError: the way back is ruled out by something done since, or was lost. The graph is as it was.
+        RewriteError: the reversal is ruled out by something done since, or was lost. The graph is as it was.
     """
 
-    def undone() -> bool:
+    def undone() -> int:
         mine = [entry for entry in Ledger.entries_of(gm) if entry.signature == signature]
         if not mine:
-            check_that_nothing_is_lost(gm, signature, name)
-            return False
-        say_what_rested(name, Ledger.of(gm).undo_entry(GraphIndex(gm), mine[-1]))
-        return True
+            _check_that_nothing_is_lost(gm, signature, name)
+            return 0
+        ledger, index = Ledger.of(gm), GraphIndex(gm)
+        _say_what_rested(name, ledger.undo_entry(index, mine[-1]) if last else ledger.remove(index, signature))
+        return 1 if last else len(mine)
 
     return act(gm, undone)
 
 
-def check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> None:
+def _check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> None:
     """Raise if the graph bears marks of a transformation that its ledger knows nothing of."""
     marked = [node.name for node in gm.graph.nodes if made_by(node, signature)]
     made = [path for path, module in gm.named_modules() if made_by(module, signature)]
@@ -64,7 +65,7 @@ def _ran_inside(signature: str, entry: Entry) -> bool:
     )
 
 
-def say_what_rested(name: str, lost: Iterable[Entry]) -> None:
+def _say_what_rested(name: str, lost: Iterable[Entry]) -> None:
     for entry in lost:
         warn(f"{entry.name} at {entry.site} rested on {name} and no longer applies: it was undone too")
 
@@ -80,7 +81,7 @@ def reverse_by_own(
     back: Callable[[GraphModule], GraphModule],
     entry: Callable[[Ledger, Patch], Entry],
 ) -> GraphModule:
-    """Let a transformation run the ``reverse`` that it brings, and see what is left. Neither linted nor recompiled.
+    """Let a transformation run its own ``reverse`` within an act, and record the remainder.
 
     Where that leads back to what the graph module was, its calls leave the ledger. Where something is left (other
     names of nodes, new modules with the old numbers, 3.0 for 3), that is recorded as a change of its own, so that
@@ -88,18 +89,8 @@ def reverse_by_own(
 
     Args:
         back: runs the ``reverse``, and records it.
-        entry: makes of what is left what stands in the ledger for it.
+        entry: makes the entry of the ledger for the remainder.
     """
-    return act(gm, lambda: _reversed_by_own(gm, signature, name, back, entry))
-
-
-def _reversed_by_own(
-    gm: GraphModule,
-    signature: str,
-    name: str,
-    back: Callable[[GraphModule], GraphModule],
-    entry: Callable[[Ledger, Patch], Entry],
-) -> GraphModule:
     ledger, index = Ledger.of(gm), GraphIndex(gm)
     places = [i for i, one in enumerate(ledger.entries) if one.signature == signature]
     first, end = (places[0], places[-1] + 1) if places else (len(ledger.entries),) * 2
@@ -112,7 +103,7 @@ def _reversed_by_own(
         ledger, index = Ledger.of(result), GraphIndex(result)
     if len(places) == end - first > 0:
         _cancel(entry, ledger, index, first)
-    say_what_rested(name, ledger.redo(index, later))
+    _say_what_rested(name, ledger.redo(index, later))
     ledger.close()
     return result
 

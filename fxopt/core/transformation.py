@@ -1,4 +1,4 @@
-"""Transformations of graph modules, those that can be reversed, and their composition.
+"""Transformations of graph modules, and those with a reverse of their own.
 
 The names, call forms and return values are those of ``optimum.fx.optimization``, so that code written for it
 runs with one import changed.
@@ -6,22 +6,17 @@ runs with one import changed.
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, TypeVar
 
-import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.core.gate import about_to_change
+from fxopt.core.gate import about_to_change, finish
 from fxopt.core.ledger import Entry, Ledger, act, name_of
-from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_last_call
+from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_entries
 from fxopt.core.savepoint import ObjectState
+from fxopt.core.signature import Signed
 from fxopt.errors import warn
-from fxopt.graph.copying import shared_copy
 from fxopt.graph.exactness import Exactness
-from fxopt.graph.fingerprint import has_default_repr
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS
 from fxopt.recording.difference import difference
@@ -29,16 +24,8 @@ from fxopt.recording.patch import Patch, run
 from fxopt.recording.record import record
 from fxopt.recording.snapshot import Snapshot
 
-F = TypeVar("F", bound=Callable[..., GraphModule])
 
-
-def keeps_the_ledger(method: F) -> F:
-    """Mark a ``transform`` or ``reverse`` that puts all it does into the ledger itself, so that nobody else need to."""
-    method.__dict__["keeps_the_ledger"] = True
-    return method
-
-
-class Transformation(ABC):
+class Transformation(Signed, ABC):
     """A transformation of a `torch.fx.GraphModule`: implement `transform`, and call the instance.
 
     `transform` may edit the graph module by hand, in whatever way, or return a new one. A call is all or nothing, and
@@ -55,7 +42,7 @@ class Transformation(ABC):
 
     A transformation that changes every multiplication to an addition:
 
-    >>> import operator
+    >>> import operator, torch
     >>> class MulToAdd(Transformation):
     ...     def transform(self, graph_module):
     ...         for node in graph_module.graph.nodes:
@@ -90,23 +77,16 @@ class Transformation(ABC):
             RewriteError: what it did is out of reach of a record, or the way back is ruled out by something done
                 since. As after any other exception, the graph module is as it was.
         """
-        return act(graph_module, lambda: self._called(graph_module, lint_and_recompile, reverse))
 
-    def _called(self, gm: GraphModule, lint_and_recompile: bool, reverse: bool) -> GraphModule:
-        if not reverse and not self.keeps_the_ledger:
-            return self._recorded(gm, lint_and_recompile)
-        result = self._reversed(gm) if reverse else self.transform(gm)
-        return finish(result) if lint_and_recompile else result
+        def called() -> GraphModule:
+            if not reverse:
+                return self._forward(graph_module, lint_and_recompile)
+            result = self._or_nothing(self._backward(graph_module), graph_module)
+            return finish(result) if lint_and_recompile else result
 
-    @property
-    def keeps_the_ledger(self) -> bool:
-        return "keeps_the_ledger" in type(self).transform.__dict__
+        return act(graph_module, called)
 
-    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
-        """For the ledger: do the calls `sites` again, after something earlier was undone; give those that did."""
-        return {site for site in sorted(sites) if self._runs_again(index)}
-
-    def _recorded(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
+    def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         """Transform `gm`, and put what was done into the ledger of the result."""
         known = Ledger.of(gm)
         known_state = ObjectState(known)
@@ -127,6 +107,25 @@ class Transformation(ABC):
         ledger.close()
         return result
 
+    def _backward(self, gm: GraphModule) -> GraphModule | None:
+        """Reverse `gm`; None where nothing of this transformation is in force."""
+        return self._undone(gm)
+
+    def _undone(self, gm: GraphModule) -> GraphModule | None:
+        """Reverse `gm` by the ledger; None where nothing of this transformation is in force."""
+        return gm if undo_entries(gm, self.signature, name_of(self), last=True) else None
+
+    def _or_nothing(self, result: GraphModule | None, gm: GraphModule) -> GraphModule:
+        """Return `result`, or `gm` with an `FxoptWarning` that nothing was reversed."""
+        if result is None:
+            say_that_nothing_was_reversed(name_of(self))
+            return gm
+        return result
+
+    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
+        """For the ledger: do the calls `sites` again, after something earlier was undone; give those that did."""
+        return {site for site in sorted(sites) if self._runs_again(index)}
+
     def _runs_again(self, index: GraphIndex) -> bool:
         """Transform again, in place even where `transform` returns another graph module; whether anything changed.
 
@@ -136,7 +135,7 @@ class Transformation(ABC):
         ledger = Ledger.of(gm)
         count = len(ledger.entries)
         try:
-            result = act(gm, lambda: self._recorded(gm, lint_and_recompile=False))
+            result = act(gm, lambda: self._forward(gm, lint_and_recompile=False))
         except Exception as error:  # noqa: BLE001 - it may be anyone's; what failed is told, and was rolled back
             warn(f"{type(self).__name__} failed when it ran again: {type(error).__name__}: {error}")
         index.renew()
@@ -156,23 +155,6 @@ class Transformation(ABC):
         number = 1 + sum(entry.signature == signature for entry in ledger.entries)
         exactness = Exactness.ROUNDING if self.preserves_computation else Exactness.CHANGES
         return Entry(self, signature, f"call {number}", exactness, patch)
-
-    def _reversed(self, graph_module: GraphModule) -> GraphModule:
-        if not undo_last_call(graph_module, self.signature, name_of(self)):
-            say_that_nothing_was_reversed(name_of(self))
-        return graph_module
-
-    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
-        """Reverse within a composition, where having had nothing to do is nothing to warn of."""
-        undo_last_call(graph_module, self.signature, name_of(self))
-        return graph_module
-
-    @property
-    def signature(self) -> str:
-        """A digest of the class and the instance's attributes, the same in every process and on every machine."""
-        kind = type(self)
-        state = {name: value for name, value in vars(self).items() if not name.startswith("_")}
-        return _digest(f"{kind.__module__}.{kind.__qualname__}", state)
 
     def mark_as_transformed(self, node: Node) -> None:
         """Mark `node` as made or changed by this transformation."""
@@ -196,7 +178,7 @@ class ReversibleTransformation(Transformation):
     Without a `reverse`, it comes from the record of the calls, as with every `Transformation`; and that it brings back
     everything exactly is sure. One that doubles what a multiplication gives, and halves it back:
 
-    >>> import operator
+    >>> import operator, torch
     >>> class DoubleMul(ReversibleTransformation):
     ...     def transform(self, graph_module):
     ...         for node in graph_module.graph.nodes:
@@ -216,23 +198,17 @@ class ReversibleTransformation(Transformation):
     tensor(15.)
     """
 
-    @keeps_the_ledger
     def reverse(self, graph_module: GraphModule) -> GraphModule:
         """Bring `graph_module` back to what it was before `transform`, and return it."""
-        return Transformation._reversed(self, graph_module)
+        return self._or_nothing(self._undone(graph_module), graph_module)
 
-    def _reversed(self, graph_module: GraphModule) -> GraphModule:
-        if "keeps_the_ledger" in type(self).reverse.__dict__:
-            return self.reverse(graph_module)
+    def _backward(self, gm: GraphModule) -> GraphModule | None:
+        if type(self).reverse is ReversibleTransformation.reverse:
+            return self._undone(gm)
         back, both = _OwnReverse(self), _OwnReverse(self, with_transform=True)
         return reverse_by_own(
-            graph_module, self.signature, name_of(self), lambda gm: back(gm, lint_and_recompile=False), both._entry
+            gm, self.signature, name_of(self), lambda gm: back(gm, lint_and_recompile=False), both._entry
         )
-
-    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
-        if "keeps_the_ledger" in type(self).reverse.__dict__:
-            return super()._reverse_as_part(graph_module)
-        return self._reversed(graph_module)
 
     def mark_as_restored(self, node: Node) -> None:
         """Take the mark of `mark_as_transformed` off `node`.
@@ -263,114 +239,3 @@ class _OwnReverse(Transformation):
 
     def transform(self, graph_module: GraphModule) -> GraphModule:
         return self.of.reverse(self.of.transform(graph_module) if self.with_transform else graph_module)
-
-
-class Composition(Transformation):
-    """Transformations run one after the other; made by `compose`."""
-
-    def __init__(self, parts: tuple[Transformation, ...], inplace: bool) -> None:
-        self.parts = parts
-        self.inplace = inplace
-        self.preserves_computation = all(part.preserves_computation for part in parts)
-
-    @property
-    def signature(self) -> str:
-        return _digest("fxopt.compose", {"parts": [part.signature for part in self.parts]})
-
-    @keeps_the_ledger
-    def transform(self, graph_module: GraphModule) -> GraphModule:
-        def transformed() -> GraphModule:
-            gm = graph_module if self.inplace else shared_copy(graph_module)
-            for part in self.parts:
-                gm = part(gm, lint_and_recompile=False)
-            return gm
-
-        return act(graph_module, transformed, part=True)
-
-    @keeps_the_ledger
-    def reverse(self, graph_module: GraphModule) -> GraphModule:
-        def reversed_() -> GraphModule:
-            gm = graph_module if self.inplace else shared_copy(graph_module)
-            for part in reversed(self.parts):
-                gm = part._reverse_as_part(gm)
-            return gm
-
-        return act(graph_module, reversed_, part=True)
-
-    def _reversed(self, graph_module: GraphModule) -> GraphModule:
-        return self.reverse(graph_module)
-
-    def _reverse_as_part(self, graph_module: GraphModule) -> GraphModule:
-        return self.reverse(graph_module)
-
-
-class ReversibleComposition(Composition, ReversibleTransformation):
-    """Reversible transformations run one after the other; made by `compose`."""
-
-
-def compose(*args: Transformation, inplace: bool = True) -> Transformation:
-    """Compose transformations into one, which runs them from first to last and lints and recompiles once.
-
-    Every composition reverses, as every transformation does. The result is a `ReversibleTransformation` if every part
-    is one.
-
-    Args:
-        args: the transformations; at least one.
-        inplace: whether the graph module is changed, or a copy of it. The copy shares all weights that no
-            transformation replaces, and the graph module itself is left as it is, forward and in reverse.
-
-    Raises:
-        ValueError: there is no transformation.
-        TypeError: an argument is not a `Transformation` (a class instead of its instance, for example).
-
-    >>> from fxopt import ChangeTrueDivToMulByInverse, MergeLinears
-    >>> both = compose(ChangeTrueDivToMulByInverse(), MergeLinears())
-    >>> isinstance(both, ReversibleTransformation)
-    True
-    """
-    if not args:
-        raise ValueError("compose needs at least one transformation")
-    given: tuple[object, ...] = args
-    for part in given:
-        if not isinstance(part, Transformation):
-            hint = "an instance, not the class" if isinstance(part, type) else "a fxopt.Transformation"
-            raise TypeError(f"compose takes transformations; {part!r} must be {hint}")
-    reversible = all(isinstance(part, ReversibleTransformation) for part in args)
-    return (ReversibleComposition if reversible else Composition)(args, inplace)
-
-
-def finish(gm: GraphModule) -> GraphModule:
-    """Lint and recompile."""
-    about_to_change(gm)
-    gm.graph.lint()
-    gm.recompile()
-    return gm
-
-
-def _digest(name: str, state: Mapping[str, Any]) -> str:
-    text = "\n".join([name, *(f"{key}={_canonical(state[key])}" for key in sorted(state))])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _canonical(value: Any) -> str:
-    """`value` as text that tells different values apart, 1 from 1.0 and True too, and is the same everywhere."""
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    if isinstance(value, torch.Tensor):
-        data = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-        return f"{kind}({tuple(value.shape)},{value.dtype},{hashlib.sha256(data).hexdigest()})"
-    if isinstance(value, Transformation):
-        return f"{kind}({value.signature})"
-    if isinstance(value, Mapping):
-        items = sorted(f"{_canonical(key)}:{_canonical(item)}" for key, item in value.items())
-        return f"{kind}({','.join(items)})"
-    if isinstance(value, Set):
-        return f"{kind}({','.join(sorted(map(_canonical, value)))})"
-    if isinstance(value, str | bytes):
-        return f"{kind}({value!r})"
-    if isinstance(value, Iterable):
-        return f"{kind}({','.join(map(_canonical, value))})"
-    if callable(value) and hasattr(value, "__qualname__"):
-        return f"{value.__module__}.{value.__qualname__}"
-    if has_default_repr(value):
-        return f"{kind}({_canonical(vars(value)) if hasattr(value, '__dict__') else ''})"
-    return f"{kind}({value!r})"

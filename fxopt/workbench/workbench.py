@@ -25,8 +25,8 @@ from fxopt.core import (
     RewriteError,
     shared_copy,
 )
+from fxopt.core.gate import finish
 from fxopt.core.ledger import act
-from fxopt.core.transformation import finish
 from fxopt.core.weight_cache import Memo
 from fxopt.edits import Edit
 from fxopt.graph.marks import ORIGIN, Origin
