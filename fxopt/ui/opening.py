@@ -20,8 +20,11 @@ from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 FOLDER = "folder"
-QUIET_SECONDS, PATIENT_SECONDS, POLL_SECONDS = 0.3, 2.5, 0.1
+QUIET_SECONDS, PATIENT_SECONDS = 0.3, 2.5
 """The page stays as it is for so long, then a line appears, and after the second a button to cancel as well."""
+POLL_SECONDS, LINE_SECONDS = 0.2, 1.0
+"""A click of the visitor's ends the run within the first; the line is renewed after the second. With a class that opens
+one model, to tell all of them of each of its stages would take as long as opening it."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,14 @@ class Opening:
         key = "opening" if self.before is None else "opening over the page"
         with place.container(horizontal=True, vertical_alignment="center", key=key):
             line, button = st.empty(), st.empty()
-        offered, said = False, ""
+        offered, due = False, 0.0
         while not self.job.wait(POLL_SECONDS):
+            _ = "opening" in st.session_state  # where the visitor has clicked, Streamlit ends the run here
             seconds = time.perf_counter() - self.begun
-            text = f":material/hourglass_top: Opening {escaped(f'{self.title}: {self.stage}')} … {seconds:.0f} s"
-            if text != said:  # with a class that opens one model, saying it again would take as long as opening it
-                line.caption(text)
-                said = text
+            if seconds >= due:
+                due = seconds + LINE_SECONDS
+                stage = escaped(f"{self.title}: {self.stage}")
+                line.caption(f":material/hourglass_top: Opening {stage} … {seconds:.0f} s")
             if seconds >= PATIENT_SECONDS and not offered:
                 offered = True
                 button.button("Cancel", key="cancel opening", on_click=cancel, args=(st.session_state,))
