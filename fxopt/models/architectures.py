@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
+from fxopt.errors import ModelError
 from fxopt.models.hugging_face import example_call, transformers_module
 from fxopt.models.seeded import seeded_model
 from fxopt.models.source import Inputs, SizeRange, Sizes
@@ -138,3 +140,12 @@ ARCHITECTURES = (
         sizes=Sizes(batch=SizeRange(1, most=16), sequence=SizeRange(16, most=77)),
     ),
 )
+
+
+def import_architectures() -> None:
+    """Import the classes of all of them, where transformers is installed: seconds that the first to open one waits."""
+    with contextlib.suppress(ModelError):
+        transformers = transformers_module()
+        for architecture in ARCHITECTURES:
+            getattr(transformers, architecture.model)
+            getattr(transformers, architecture.config)

@@ -18,7 +18,8 @@ _ABOUT = (
 )
 
 
-def _parser() -> argparse.ArgumentParser:
+def given_by(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options that the `arguments` of the command say; end the process where they say none."""
     parser = argparse.ArgumentParser("fxopt", description="Reversible torch.fx graph transformations.")
     commands = parser.add_subparsers(dest="command", required=True)
     app = commands.add_parser("app", help="serve the page", description=_ABOUT)
@@ -28,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
                      help="open folders with weights only where they lie below these")  # fmt: skip
     app.add_argument("--port", type=int, default=8501)
     app.add_argument("--headless", action="store_true", help="open no browser")
-    return parser
+    return parser.parse_args(arguments)
 
 
 def _folder(text: str) -> str:
@@ -37,31 +38,38 @@ def _folder(text: str) -> str:
     return os.path.abspath(text)
 
 
-def streamlit_options(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Return the options of Streamlit that the `arguments` of the command stand for, and the named folders."""
-    given = _parser().parse_args(arguments)
+def is_for_others(given: argparse.Namespace) -> bool:
+    """Return whether the page listens at another address than that of this machine alone."""
+    return bool(given.serve != HERE)
+
+
+def streamlit_options(given: argparse.Namespace) -> list[str]:
+    """Return the options of Streamlit that those of the command stand for."""
     options = [f"--server.address={given.serve}", f"--server.port={given.port}"]
-    if given.serve != HERE:
+    if is_for_others(given):
         # The names by which others call this machine are unknown here, so all are allowed; tracebacks are not for
         # others.
         options += ["--server.allowedHosts=*", "--client.showErrorDetails=none"]
     if given.headless:
         options += ["--server.headless=true"]
-    return options, tuple(given.folders)
+    return options
 
 
 def main() -> None:
     """Run the command with the arguments of this process."""
-    options, folders = streamlit_options(sys.argv[1:])
+    given = given_by(sys.argv[1:])
     try:
         from streamlit.web import cli
     except ImportError:
         sys.exit(_WITHOUT_STREAMLIT)
+    from fxopt.models.architectures import import_architectures
     from fxopt.ui.folders import VARIABLE
     from fxopt.ui.outside import ask_nobody
 
     ask_nobody()  # the page does so too, for starts by another command, but only once it has a visitor
-    if folders:
-        os.environ[VARIABLE] = os.pathsep.join(folders)
-    sys.argv = ["streamlit", "run", str(APP), *options]
+    if given.folders:
+        os.environ[VARIABLE] = os.pathsep.join(given.folders)
+    if is_for_others(given):
+        import_architectures()  # a class that opens one at once would wait for it together
+    sys.argv = ["streamlit", "run", str(APP), *streamlit_options(given)]
     cli.main(prog_name="streamlit")

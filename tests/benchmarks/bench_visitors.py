@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.benchmarks.figures import Figure, told
-from tests.browser.serving import ROOT, served
+from tests.browser.serving import served_to_others
 from tests.load.crowd import Server, Visitor
 
 MODEL, PASS = "BERT-base", "MergeLinears"
@@ -27,7 +27,7 @@ def main() -> None:
     asked = parser.parse_args()
     figures: list[Figure] = []
     for is_cold in (True, False):
-        with tempfile.TemporaryDirectory() as folder, served(ROOT / "app.py", log=Path(folder) / "log.txt") as address:
+        with tempfile.TemporaryDirectory() as folder, served_to_others(log=Path(folder) / "log.txt") as address:
             figures += asyncio.run(_cold(address, asked.visitors) if is_cold else _warm(address, asked))
     print(told(figures))
 

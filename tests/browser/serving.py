@@ -16,7 +16,7 @@ OPTIONS = (
     "--server.headless=true", "--client.toolbarMode=viewer", "--browser.gatherUsageStats=false",
     "--server.fileWatcherType=none", "--server.address=127.0.0.1",
 )  # fmt: skip
-START_SECONDS = 60
+START_SECONDS = 120
 
 
 @contextmanager
@@ -28,6 +28,15 @@ def served(script: Path | str, *arguments: str, log: Path, options: Sequence[str
         command += ["--", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with answering(command, port, log, ROOT, environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def served_to_others(*, log: Path) -> Iterator[str]:
+    """The address of a server as a class has it, by the command `fxopt`, once it answers."""
+    port = free_port()
+    command = [sys.executable, "-m", "fxopt", "app", "--headless", "--serve", "0.0.0.0", f"--port={port}"]
+    with answering(command, port, log, ROOT, {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}):
         yield f"http://127.0.0.1:{port}"
 
 

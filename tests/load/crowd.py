@@ -117,7 +117,7 @@ class Server:
     """The process that serves an address, as the system sees it."""
 
     def __init__(self, address: str) -> None:
-        port = f"--server.port={address.rpartition(':')[2]}".encode()
+        port = f"port={address.rpartition(':')[2]}".encode()
         found = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if port in _read(path)]
         assert len(found) == 1, found
         self._process = found[0]

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 from streamlit import net_util
 from streamlit.testing.v1 import AppTest
+from streamlit.web import cli
 
 from fxopt.errors import ModelError
-from fxopt.models import LocalFolder
+from fxopt.models import LocalFolder, architectures
 from fxopt.ui import command
 from fxopt.ui.folders import Folders, folders_of
 from tests.browser.serving import ROOT, answering, free_port
@@ -92,17 +93,38 @@ def test_named_folders_hold_on_this_machine_too(tmp_path: Path) -> None:
 
 
 def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options, folders = command.streamlit_options(["app", "--serve", "::", "--folders", str(tmp_path)])
-    assert "--server.address=::" in options
-    assert folders == (str(tmp_path),)
-    assert command.streamlit_options(["app"]) == (["--server.address=127.0.0.1", "--server.port=8501"], ())
+    given = command.given_by(["app", "--serve", "::", "--folders", str(tmp_path)])
+    assert "--server.address=::" in command.streamlit_options(given)
+    assert given.folders == [str(tmp_path)]
+    alone = command.given_by(["app"])
+    assert command.streamlit_options(alone) == ["--server.address=127.0.0.1", "--server.port=8501"]
+    assert alone.folders == []
     with pytest.raises(SystemExit):
-        command.streamlit_options(["app", "--folders", str(tmp_path / "nowhere")])
+        command.given_by(["app", "--folders", str(tmp_path / "nowhere")])
     assert f"{tmp_path / 'nowhere'} is no folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("arguments", [[], ["--serve", "0.0.0.0"]])
+def test_a_server_for_others_imports_the_architectures_before_it_listens(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    done: list[str] = []
+
+    class Transformers:
+        def __getattr__(self, name: str) -> None:
+            done.append(name)
+
+    monkeypatch.setattr(sys, "argv", ["fxopt", "app", *arguments])
+    monkeypatch.setattr(architectures, "transformers_module", Transformers)
+    monkeypatch.setattr(cli, "main", lambda prog_name: done.append("listens"))
+    command.main()
+    imported = [name for one in architectures.ARCHITECTURES for name in (one.model, one.config)]
+    assert done == [*(imported if arguments else []), "listens"]
+
+
 def test_without_streamlit_the_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "streamlit", None)
+    for name in ("streamlit", "streamlit.web"):
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setattr(sys, "argv", ["fxopt", "app"])
     with pytest.raises(SystemExit, match=r"pip install 'fxopt\[app\]'"):
         command.main()
