@@ -25,7 +25,7 @@ def main_input(model: nn.Module) -> Any:
     return next((name for name in (encoders, "input_ids", "pixel_values") if name in takes), main)
 
 
-def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor:
+def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor | dict[str, Tensor]:
     """Of a Perceiver, whose preprocessor decides what it reads: without one, vectors of its own width."""
     kind = type(example.model).__name__
     perceiver = getattr(example.model, "perceiver", example.model)
@@ -37,7 +37,24 @@ def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor:
         return ids
     if "OpticalFlow" in kind:  # two frames, and of each pixel the 3 x 3 around it in three colors
         return torch.randn(example.batch, 2, 27, *example.known("train_size"), generator=generator)
+    if {"image", "audio", "label"} == set(getattr(preprocessor, "modalities", ())):
+        return _video_with_sound(example, generator)
     raise InputError(
         f"no rule makes an example of inputs of {kind}, whose preprocessor is a {type(preprocessor).__name__}: "
         "give it yourself, as trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
     )
+
+
+def _video_with_sound(example: Any, generator: Generator) -> dict[str, Tensor]:
+    """Of a multimodal Perceiver, which is to find the label: zeros stand for it."""
+    frames, samples = example.known("num_frames"), example.known("audio_samples_per_frame")
+    return {
+        "image": torch.randn(example.batch, frames, 3, *example.image_size, generator=generator),
+        "audio": torch.randn(example.batch, frames * samples, 1, generator=generator),
+        "label": torch.zeros(example.batch, example.known("num_labels")),
+    }
+
+
+def few_output_points(example: Any, generator: Generator) -> dict[str, Tensor | None]:
+    """The first points of what a multimodal Perceiver reconstructs; all would be a million."""
+    return {"image": torch.arange(example.sequence), "audio": torch.arange(example.sequence // 2), "label": None}

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from fxopt.capture.checks import InputError
-from fxopt.capture.hygiene import preserved
-from fxopt.capture.structure import tensors_of
-
 COMPANIONS = (
-    "image_grid_thw", "image_sizes", "pixel_attention_mask", "aspect_ratio_ids", "aspect_ratio_mask",
-    "qformer_input_ids", "image_attention_mask",
+    "image_grid_thw", "video_grid_thw", "image_sizes", "pixel_attention_mask", "aspect_ratio_ids", "aspect_ratio_mask",
+    "qformer_input_ids", "image_attention_mask", "spatial_shapes", "high_res_pixel_values", "mm_token_type_ids",
+    "image_embeds_position_mask", "cross_attention_mask", "image_merge_sizes", "video_merge_sizes",
 )  # fmt: skip
 """Inputs that tell of the images in another one."""
 
-_GRIDS = ("image_grid_thw", "grid_thw")
+_GRIDS = ("image_grid_thw", "grid_thw", "video_grid_thw")
 _PAIRS = ("lightglue", "superglue", "efficientloftr")
 
 
@@ -38,6 +34,11 @@ def grid(example: Any, generator: Generator) -> Tensor:
     return torch.tensor([[1, *grid_of(example)]] * example.batch)
 
 
+def merge_sizes(example: Any, generator: Generator) -> Tensor:
+    """Of each image, how many of its patches in a row and a column become one token."""
+    return torch.full((example.batch,), example.known_or(1, "spatial_merge_size"))
+
+
 def patches(example: Any, generator: Generator) -> Tensor:
     """The patches of all images, one after another, each with its pixels in a row."""
     height, width = grid_of(example)
@@ -48,6 +49,12 @@ def patches(example: Any, generator: Generator) -> Tensor:
     return torch.randn(example.batch * height * width, pixels, generator=generator)
 
 
+def patches_of_each(example: Any, generator: Generator) -> Tensor:
+    """The patches of each image by itself, padded to one number."""
+    flat = patches(example, generator)
+    return flat.reshape(example.batch, -1, flat.shape[-1])
+
+
 def image_shape(example: Any, height: int, width: int) -> tuple[int, ...]:
     """The shape of images where the model takes them in groups: tiles, pairs, several to a row."""
     channels = example.known_or(3, "num_channels", "in_channels")
@@ -56,7 +63,7 @@ def image_shape(example: Any, height: int, width: int) -> tuple[int, ...]:
         return example.batch, 2, *one
     if "aspect_ratio_ids" in example.takes:
         return example.batch, 1, example.known("max_num_tiles"), *one
-    if "pixel_attention_mask" in example.takes:
+    if "pixel_attention_mask" in example.takes or "image_attention_mask" in example.takes:
         return example.batch, 1, *one
     tiles = getattr(sys.modules.get(type(example.model).__module__), "image_size_to_num_patches", None)
     if "image_sizes" in example.takes and tiles is not None and hasattr(example.config, "image_grid_pinpoints"):
@@ -71,11 +78,18 @@ def has_image_sizes(model: Any) -> bool:
     return getattr(vision, "model_type", "") == "pixtral" or hasattr(model.config, "image_grid_pinpoints")
 
 
+def companions_of(model: Any) -> tuple[str, ...]:
+    """The inputs that tell of images, of which this model may take some."""
+    return COMPANIONS if has_image_sizes(model) else tuple(name for name in COMPANIONS if name != "image_sizes")
+
+
 def image_sizes(example: Any, generator: Generator) -> Tensor:
     return torch.tensor([example.image_size] * example.batch)
 
 
 def pixel_attention_mask(example: Any, generator: Generator) -> Tensor:
+    if "spatial_shapes" in example.takes:
+        return torch.ones(example.value("pixel_values").shape[:2], dtype=torch.int64)
     return torch.ones(example.batch, 1, *example.image_size, dtype=torch.int64)
 
 
@@ -87,29 +101,29 @@ def aspect_ratio_mask(example: Any, generator: Generator) -> Tensor:
     return torch.ones(example.batch, 1, example.known("max_num_tiles"), dtype=torch.int64)
 
 
-def image_tokens(example: Any) -> int:
-    """How many tokens of a row stand for its image: as many as the model makes features of it.
+def high_resolution(example: Any, generator: Generator) -> Tensor:
+    """The same images for a second tower, which sees more pixels."""
+    size = example.config.high_res_vision_config.image_size
+    return torch.randn(example.batch, 3, size, size, generator=generator)
 
-    0 for a model whose text has no place for images.
-    """
-    if example.image_token is None or not hasattr(example.model, "get_image_features"):
-        return 0
-    takes = inspect.signature(example.model.get_image_features).parameters
-    names = [name for name in ("pixel_values", *COMPANIONS) if name in takes and name in example.takes]
-    if not has_image_sizes(example.model):
-        names = [name for name in names if name != "image_sizes"]
-    values = {name: example.value(name) for name in names}
-    with preserved(example.model), torch.no_grad():
-        try:
-            answer = example.model.get_image_features(**values)
-        except Exception as error:  # each model has checks and errors of its own
-            shapes = ", ".join(f"{name} {tuple(value.shape)}" for name, value in values.items())
-            raise InputError(
-                f"{type(example.model).__name__}.get_image_features does not take the made {shapes} "
-                f"({type(error).__name__}: {error}): give pixel_values, and input_ids with a token "
-                f"{example.image_token} for each feature of the image, as "
-                "trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
-            ) from error
-    features = getattr(answer, "pooler_output", answer)
-    found = tensors_of(features)
-    return sum(each.numel() // each.shape[-1] for each in found) // example.batch
+
+def spatial_shapes(example: Any, generator: Generator) -> Tensor:
+    """Of each image, its patches in height and width."""
+    return torch.tensor([grid_of(example)] * example.batch)
+
+
+def image_attention_mask(example: Any, generator: Generator) -> Tensor:
+    """Every token reads the one image."""
+    return torch.ones(*example.tokens, 1, dtype=torch.int64)
+
+
+def cross_attention_mask(example: Any, generator: Generator) -> Tensor:
+    """Every token reads every tile of the one image."""
+    return torch.ones(*example.tokens, 1, example.known("max_num_tiles"), dtype=torch.int64)
+
+
+def latent_places(example: Any, generator: Generator) -> Tensor:
+    """The places in the text where the latent queries of the image go."""
+    places = torch.zeros(example.tokens, dtype=torch.int64)
+    places[:, 1 : 1 + example.known("latent_query_num")] = 1
+    return places

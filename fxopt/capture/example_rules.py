@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,17 +13,26 @@ from torch import Generator, Tensor, nn
 
 from fxopt.capture.checks import InputError
 from fxopt.capture.documented import documented, parts_of, tensor_of
-from fxopt.capture.example_any import inputs_of_any_kind, main_input
+from fxopt.capture.example_any import few_output_points, inputs_of_any_kind, main_input
 from fxopt.capture.example_images import (
     aspect_ratio_ids,
     aspect_ratio_mask,
+    cross_attention_mask,
     grid,
     has_grid,
+    high_resolution,
+    image_attention_mask,
     image_shape,
     image_sizes,
+    latent_places,
+    merge_sizes,
     patches,
+    patches_of_each,
     pixel_attention_mask,
+    spatial_shapes,
 )
+from fxopt.capture.example_media import token_kinds
+from fxopt.capture.example_shapes import WIDTHS
 from fxopt.capture.hygiene import preserved
 
 CACHES = ("cache", "past_key_values", "cache_params")
@@ -37,6 +46,9 @@ _SPECIAL = (
     "pad_token_id", "bos_token_id", "eos_token_id", "sep_token_id", "decoder_start_token_id", "image_token_id",
     "image_token_index", "video_token_id", "audio_token_id", "vision_start_token_id", "vision_end_token_id",
 )  # fmt: skip
+_OF_IMAGES = ("height", "width", "image_size", "frame_size")
+"""Sizes of images, as the documentation of an input calls them."""
+
 _REMEDY = "give it yourself, as trace(model, inputs={...}) or fxopt.capture(model, args, kwargs)"
 
 
@@ -47,10 +59,12 @@ class Example:
     model: nn.Module
     batch: int
     sequence: int
-    images: int = 0
-    """How many tokens of each row stand for an image."""
+    placed: Mapping[int, int] = field(default_factory=dict, hash=False)
+    """How many tokens of each row stand for an image, a video or a sound, by token."""
     made: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What is there already: the cache."""
+    """What is there already: the caller's own values, the cache, inputs in the shape that the model takes."""
+    given: Collection[str] = ()
+    """The names of the caller's own values."""
     part: str = ""
     """The part of the model that reads the input, whose own config is asked first: ``decoder``."""
 
@@ -75,6 +89,12 @@ class Example:
             raise InputError(f"no rule makes an example of {name}; there are rules for {', '.join(RULES)}: {_REMEDY}")
 
         def setting(dimension: str) -> Any:
+            if dimension in _OF_IMAGES:
+                return self.image_size[dimension == "width"]
+            if dimension in ("num_images", "num_videos", "num_images_or_videos"):
+                return self.batch
+            if dimension == "num_channels":
+                return self.known_or(3, "num_channels", "in_channels", "in_chans")
             try:
                 return self.known(dimension)
             except InputError:
@@ -91,13 +111,12 @@ class Example:
         """The parameters of forward by name."""
         return inspect.signature(self.model.forward).parameters
 
+    def is_given(self, name: str) -> bool:
+        return name in self.given
+
     @property
-    def image_token(self) -> int | None:
-        """The token that stands for a part of an image."""
-        token = self.known_or(None, "image_token_id", "image_token_index")
-        if not isinstance(token, int) or "input_ids" not in self.takes or "pixel_values" not in self.takes:
-            return None
-        return token
+    def has_cache(self) -> bool:
+        return any(name in self.made for name in CACHES)
 
     def after(self, inputs: Mapping[str, Any]) -> Example:
         """The example of the next token, with the cache that the model returns for `inputs`.
@@ -112,7 +131,7 @@ class Example:
         cache = next((getattr(answer, name) for name in CACHES if getattr(answer, name, None) is not None), None)
         if cache is None:
             raise InputError(f"{type(self.model).__name__} returns no cache to make an example from: {_REMEDY}")
-        return replace(self, made=dict.fromkeys(CACHES, cache))
+        return replace(self, made={**self.made, **dict.fromkeys(CACHES, cache)})
 
     def known(self, *names: str) -> Any:
         """The first of these settings that the config, or that of one of its parts, has."""
@@ -136,7 +155,7 @@ class Example:
     @property
     def tokens(self) -> tuple[int, ...]:
         """The shape of token ids; with a dimension of choices where the model has such a head."""
-        length = 1 if self.made else self.sequence
+        length = 1 if self.has_cache else self.sequence
         return (self.batch, 2, length) if "MultipleChoice" in type(self.model).__name__ else (self.batch, length)
 
     # ------------------------------------------------------------ text
@@ -148,13 +167,13 @@ class Example:
     def mask(self, generator: Generator) -> Tensor:
         if self.takes_waves:
             return torch.ones(self.batch, self._samples, dtype=torch.int64)
-        if self.made and not self.known_or(False, "is_encoder_decoder"):  # it masks the cached tokens, too
+        if self.has_cache and not self.known_or(False, "is_encoder_decoder"):  # it masks the cached tokens, too
             return torch.cat([self.padding(), torch.ones(self.batch, 1, dtype=torch.int64)], 1)
         mask = self.padding()
         return mask[:, None].expand(self.tokens).contiguous() if len(self.tokens) == 3 else mask
 
     def decoder_mask(self, generator: Generator) -> Tensor:
-        length = 1 - (-self.sequence // 2) if self.made else self.sequence
+        length = 1 - (-self.sequence // 2) if self.has_cache else self.sequence
         return torch.ones(self.batch, length, dtype=torch.int64)
 
     def token_ids(self, generator: Generator) -> Tensor:
@@ -162,8 +181,10 @@ class Example:
         ids = self._ordinary_ids(self.tokens, generator)
         if ids.shape[-1] == 1:
             return ids
-        if self.images and self.image_token is not None:
-            ids[..., 1 : 1 + self.images] = self.image_token
+        first = 1
+        for token, count in self.placed.items():
+            ids[..., first : first + count] = token
+            first += count
         mask = self.padding()[:, None] if ids.dim() == 3 else self.padding()
         end, pad = self._id("eos_token_id"), self._id("pad_token_id")
         if end is not None:
@@ -173,15 +194,21 @@ class Example:
 
     def encoder_ids(self, generator: Generator) -> Tensor:
         """Of a model of two sides, whose encoder reads all tokens again, also where there is a cache."""
-        whole = replace(self, made={}) if self.known_or(False, "is_encoder_decoder") else self
+        whole = (
+            replace(self, made={name: each for name, each in self.made.items() if name not in CACHES})
+            if self.known_or(False, "is_encoder_decoder")
+            else self
+        )
         return whole.token_ids(generator)
 
     def decoder_ids(self, generator: Generator) -> Tensor:
         """Of the decoder's vocabulary, which is another than the encoder's where each has a config of its own."""
-        return replace(self, part="decoder")._ordinary_ids(self.tokens, generator)
+        channels = getattr(getattr(self.config, "decoder_config", None), "num_channels", None)  # of sound, in Dia
+        shape = self.tokens if channels is None else (*self.tokens, channels)
+        return replace(self, part="decoder")._ordinary_ids(shape, generator)
 
     def _ordinary_ids(self, shape: tuple[int, ...], generator: Generator) -> Tensor:
-        size = self.known("vocab_size")
+        size = self.known("vocab_size", "num_hash_buckets")  # CANINE reads characters, and hashes them
         ordinary = torch.ones(size, dtype=torch.bool)
         ordinary[: min(1000, size // 2)] = False  # mostly special tokens
         for name in _SPECIAL:
@@ -195,14 +222,14 @@ class Example:
         """A special token of the vocabulary; the first where there are several."""
         value = self.known_or(None, name)
         first = value[0] if isinstance(value, list) and value else value
-        return first if isinstance(first, int) and 0 <= first < self.known("vocab_size") else None
+        return first if isinstance(first, int) and 0 <= first < self.known("vocab_size", "num_hash_buckets") else None
 
     def token_types(self, generator: Generator) -> Tensor:
         kinds = self.known_or(1, "type_vocab_size")
         return torch.randint(max(kinds, 1), self.tokens, generator=generator)
 
     def positions(self, generator: Generator) -> Tensor:
-        first = self.sequence if self.made else 0
+        first = self.sequence if self.has_cache else 0
         return torch.arange(first, first + self.tokens[-1]).expand(self.tokens).contiguous()
 
     def global_mask(self, generator: Generator) -> Tensor:
@@ -246,17 +273,27 @@ class Example:
     def pixels(self, generator: Generator) -> Tensor:
         if has_grid(self):
             return patches(self, generator)
+        if "spatial_shapes" in self.takes:
+            return patches_of_each(self, generator)
         shape = image_shape(self, *self.image_size)
         frames = self.known_or(None, "num_frames")
         if frames and len(shape) == 4 and "ImageClassification" not in type(self.model).__name__:  # as of a Perceiver
             shape = (shape[0], frames, *shape[1:])
         return torch.randn(shape, generator=generator)
 
+    def videos(self, generator: Generator) -> Tensor:
+        """Of each video a few frames; all patches one after another where their grid tells them apart."""
+        if "video_grid_thw" in self.takes:
+            return patches(self, generator)
+        frames = self.known_or(2 * self.known_or(1, "tubelet_size"), "num_frames")
+        channels = self.known_or(3, "num_channels", "in_channels", "in_chans")
+        return torch.randn(self.batch, frames, channels, *self.image_size, generator=generator)
+
     @property
     def image_size(self) -> tuple[int, int]:
         if "ConvProcessing" in type(self.model).__name__:  # of Perceiver, whose code fixes it
             return 224, 224
-        size = self.known_or(224, "image_size", "input_size")
+        size = self.known_or(224, "image_size", "input_size", "crop_size")
         height, width = (size, size) if isinstance(size, int) else tuple(size)
         return height, width
 
@@ -300,15 +337,17 @@ class Example:
             frames = 2 * self.config.max_source_positions  # whisper takes 30 seconds, no more and no less
             if not hasattr(self.config, "input_feat_per_channel"):
                 return torch.randn(self.batch, bins, frames, generator=generator)
-        width = self.known(
-            "input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins", "input_feat_size", "n_mels",
-            "feature_size", "input_dim",
-        )  # fmt: skip
+        width = self.known(*WIDTHS)
+        spectrum = self.known_or(None, "spec_size")
+        if spectrum is not None:  # CLAP folds it to a square
+            return torch.randn(self.batch, 1, spectrum * (spectrum // width), width, generator=generator)
         return torch.randn(self.batch, 8 * self.sequence, width, generator=generator)
 
     def features_mask(self, generator: Generator) -> Tensor:
         features = self.value("input_features")
-        return torch.ones(features.shape[:2], dtype=torch.int64)
+        widths = [self.known_or(None, name) for name in WIDTHS]
+        bins_first = features.shape[1] in widths and features.shape[2] not in widths
+        return torch.ones(len(features), features.shape[2 if bins_first else 1], dtype=torch.int64)
 
     # ------------------------------------------------------------ series of numbers
     def past(self, generator: Generator) -> Tensor:
@@ -319,6 +358,10 @@ class Example:
 
     def past_mask(self, generator: Generator) -> Tensor:
         return torch.ones(self.past(generator).shape, dtype=torch.bool)
+
+    def past_padding(self, generator: Generator) -> Tensor:
+        """No moment of the past is padding."""
+        return torch.zeros(self.past(generator).shape, dtype=torch.int64)
 
     def past_features(self, generator: Generator) -> Tensor:
         shape = (*self.past(generator).shape[:2], self.known("num_time_features"))
@@ -354,6 +397,7 @@ class Example:
 
 RULES: dict[str, Callable[[Example, Generator], Any]] = {
     "inputs": inputs_of_any_kind,
+    "subsampled_output_points": few_output_points,
     "input_ids": Example.encoder_ids,
     "decoder_input_ids": Example.decoder_ids,
     "attention_mask": Example.mask,
@@ -366,6 +410,7 @@ RULES: dict[str, Callable[[Example, Generator], Any]] = {
     "encoder_outputs": Example.encoder_outputs,
     "bbox": Example.boxes,
     "pixel_values": Example.pixels,
+    "pixel_values_videos": Example.videos,
     "pixel_mask": Example.pixel_mask,
     "bool_masked_pos": Example.patch_mask,
     "visual_feats": Example.regions,
@@ -376,12 +421,23 @@ RULES: dict[str, Callable[[Example, Generator], Any]] = {
     "encoder_hidden_states": Example.encoded,
     "image_grid_thw": grid,
     "grid_thw": grid,
+    "video_grid_thw": grid,
+    "merge_sizes": merge_sizes,
+    "image_merge_sizes": merge_sizes,
+    "video_merge_sizes": merge_sizes,
+    "mm_token_type_ids": token_kinds,
+    "spatial_shapes": spatial_shapes,
+    "high_res_pixel_values": high_resolution,
+    "image_attention_mask": image_attention_mask,
+    "cross_attention_mask": cross_attention_mask,
+    "image_embeds_position_mask": latent_places,
     "image_sizes": image_sizes,
     "pixel_attention_mask": pixel_attention_mask,
     "aspect_ratio_ids": aspect_ratio_ids,
     "aspect_ratio_mask": aspect_ratio_mask,
     "input_features_mask": Example.features_mask,
     "past_values": Example.past,
+    "past_values_padding": Example.past_padding,
     "past_observed_mask": Example.past_mask,
     "past_time_features": Example.past_features,
     "future_values": Example.future,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch import fx, nn
@@ -14,7 +13,8 @@ from torch.fx import GraphModule
 from fxopt.capture.checks import InputError
 from fxopt.capture.documented import documented
 from fxopt.capture.example_any import main_input
-from fxopt.capture.example_images import COMPANIONS, has_image_sizes, image_tokens
+from fxopt.capture.example_images import companions_of
+from fxopt.capture.example_media import first_taken, is_in_doubt, with_media
 from fxopt.capture.example_rules import CACHES, SERIES, Example
 from fxopt.capture.ladder import capture
 from fxopt.capture.shadowed import refuse_shadowed_methods
@@ -70,6 +70,9 @@ def example_inputs(
     Values in `inputs` are taken as they are. Raises `InputError` for a model without a config, and for an
     input that it knows no rule for.
     """
+    if type(model).forward is nn.Module.forward:
+        parts = ", ".join(name for name, _ in model.named_children())
+        raise InputError(f"{type(model).__name__} has no forward of its own: capture one of its parts, {parts}")
     if getattr(model, "config", None) is None:
         raise InputError(
             f"{type(model).__name__} has no config to make example inputs from: "
@@ -83,24 +86,17 @@ def example_inputs(
     if unknown:
         raise InputError(f"{type(model).__name__}.forward takes no {', '.join(unknown)}; it takes {', '.join(takes)}")
     refuse_shadowed_methods(model)
-    example = Example(model, batch, sequence)
-    if {"input_ids", "pixel_values"} <= set(names) and not {"input_ids", "pixel_values"} & given.keys():
-        example = with_image_tokens(example)
+    example = with_media(Example(model, batch, sequence, made=given, given=tuple(given)), names)
     if any(name in CACHES for name in names) and not any(name in CACHES for name in given):
         example = example.after(example_inputs(model, [name for name in names if name not in CACHES], batch=batch,
                                                sequence=sequence, inputs=given))  # fmt: skip
     # in the order of the signature, so that the graph takes them by position as the model does
     ordered = [name for name in itertools.chain(takes, given) if name in names]
-    return {name: given[name] if name in given else example.value(name) for name in dict.fromkeys(ordered)}
-
-
-def with_image_tokens(example: Example) -> Example:
-    """The example with a token for each feature that the model makes of an image, in rows that are long enough."""
-    count = image_tokens(example)
-    if not count:
-        return example
-    # a row has padding in up to three eighths of it, and text before and after the image
-    return replace(example, images=count, sequence=max(example.sequence, -(-(count + 3) * 8 // 5) + 8))
+    ordered = list(dict.fromkeys(ordered))
+    doubtful = next((name for name in ordered if is_in_doubt(example, name)), None)
+    if doubtful is not None:
+        example, _ = first_taken(example, model, ordered, doubtful)
+    return {name: example.value(name) for name in ordered}
 
 
 def is_needed(model: nn.Module, name: str) -> bool:
@@ -116,6 +112,13 @@ def _own_name(name: str, takes: Mapping[str, Any]) -> str:
     return name
 
 
+def hears_beside_text(config: Any) -> bool:
+    """Whether a model compares texts with sounds; one whose text has tokens for a sound reads text alone, too."""
+    hears = hasattr(config, "audio_config") or hasattr(config, "speech_config")
+    has_token = any(hasattr(config, name) for name in ("audio_token_id", "audio_token_index"))
+    return hears and hasattr(config, "text_config") and not has_token
+
+
 def default_names(model: nn.Module) -> list[str]:
     """The inputs that the model needs: its main one, its mask, all modalities, the decoder's."""
     takes = inspect.signature(model.forward).parameters
@@ -123,19 +126,23 @@ def default_names(model: nn.Module) -> list[str]:
     main = main_input(model) or next(iter(takes))
     names = [name for name in ([main] if isinstance(main, str) else main) if name in takes]  # a list in OneFormer
     names = names or [next(iter(takes))]  # the class says none of its own
-    both = hasattr(config, "text_config") and hasattr(config, "vision_config")
-    both = both or (hasattr(config, "vocab_size") and hasattr(config, "patch_size"))
+    sees = any(hasattr(config, name) for name in ("patch_size", "vision_config", "backbone_config"))
+    both = sees and (hasattr(config, "text_config") or hasattr(config, "vocab_size"))
     if both and "input_ids" in takes and "pixel_values" in takes:
         names = ["input_ids", "pixel_values"]
+    if hears_beside_text(config) and "input_ids" in takes and "input_features" in takes:
+        names = ["input_ids", "input_features"]
     if "input_ids" in names and "attention_mask" in takes:
         names.append("attention_mask")
     if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in takes:
         names.append("decoder_input_ids")
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [name for name, each in takes.items() if each.default is each.empty and each.kind not in fixed]
-    needed += [name for name in ("visual_feats", "visual_pos") if name in takes]
+    needed += [name for name in ("visual_feats", "visual_pos", "subsampled_output_points") if name in takes]
     if "pixel_values" in names:
-        needed += [name for name in COMPANIONS if name in takes and (name != "image_sizes" or has_image_sizes(model))]
+        needed += [name for name in companions_of(model) if name in takes and "video" not in name]
+    if names[0] == "input_features":
+        needed += [name for name in ("input_features_mask",) if name in takes]
     if names[0] == "query_embeds" and "encoder_hidden_states" in takes:  # a Q-former reads an image through them
         needed.append("encoder_hidden_states")
     if names[0] not in ("input_ids", "pixel_values", "input_values", "input_features"):
