@@ -29,8 +29,9 @@ from fxopt.passes import (
     FuseBatchNorm2dInConv2d,
     FuseBiasInLinear,
     MergeLinears,
+    RemoveIdentities,
 )
-from fxopt.rules import Rule, require, rewrite
+from fxopt.rules import Rule, RuleSet, require, rewrite
 from fxopt.workbench import Workbench
 
 __all__ = [
@@ -51,11 +52,13 @@ __all__ = [
     "Miss",
     "ModelError",
     "Pass",
+    "RemoveIdentities",
     "ReversibleTransformation",
     "RewriteError",
     "Rewriter",
     "Rule",
     "RuleError",
+    "RuleSet",
     "Scan",
     "Transformation",
     "Workbench",

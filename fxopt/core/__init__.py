@@ -39,7 +39,7 @@ from fxopt.graph.layer import (
 from fxopt.graph.marks import Origin
 from fxopt.graph.metadata import readers_of, reads_metadata_only
 from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, input_of, is_tensor, operation_name, target_name
-from fxopt.graph.replaceable import read_instead_conditions
+from fxopt.graph.replaceable import does_nothing, read_instead_conditions
 from fxopt.graph.site import Match, Miss, Scan
 from fxopt.graph.strides import Memory, copy_for, memory_needed, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
@@ -86,6 +86,7 @@ __all__ = [
     "copy_for",
     "decide",
     "decomposed_linear_miss",
+    "does_nothing",
     "dtype_conditions",
     "fingerprint",
     "info_of",

@@ -22,7 +22,9 @@ from fxopt.graph.strides import needs_contiguous
 from fxopt.graph.writes import unwritten_condition
 
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
-_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
+_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
+             "feature_dropout"}  # fmt: skip
 
 
 def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Collection[Node] = ()) -> Conditions[None]:
@@ -188,8 +190,25 @@ def _is_view_of(node: Node, source: Node, index: GraphIndex) -> bool:
 
 
 def _is_view(node: Node, index: GraphIndex) -> bool:
+    return does_nothing(node, index) or _calls_one_of(VIEWS, node)
+
+
+def does_nothing(node: Node, index: GraphIndex) -> bool:
+    """Whether `node` returns its input itself: a call of an identity, or of a dropout in evaluation mode."""
     if node.op == "call_module":
         module = index.module_of(node)
         same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
         return same and (isinstance(module, nn.Identity) or not getattr(module, "training", True))
-    return node.op in ("call_function", "call_method") and operation_name(node) in VIEWS and calls_torchs_own(node)
+    return _calls_one_of(_DROPOUTS, node) and _is_off(node)
+
+
+def _calls_one_of(names: Collection[str], node: Node) -> bool:
+    is_call = node.op in ("call_function", "call_method")
+    return is_call and operation_name(node) in names and calls_torchs_own(node)
+
+
+def _is_off(node: Node) -> bool:
+    """Whether a dropout by function is in evaluation mode."""
+    if "training" in node.kwargs or "train" in node.kwargs:
+        return node.kwargs.get("training", node.kwargs.get("train")) is False
+    return len(node.args) > 2 and node.args[2] is False

@@ -1,18 +1,40 @@
-"""The passes, one in each file. The lines below register them, in the order in which the page lists and runs them."""
+"""The passes, one in each file, and the registry of those that the page lists and runs."""
 
 from typing import Any
 
 from fxopt.core import Pass
+from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
+from fxopt.passes.fold_batch_norm import FoldBatchNorm
+from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear
+from fxopt.passes.fuse_batch_norm2d_in_conv2d import FuseBatchNorm2dInConv2d
+from fxopt.passes.fuse_bias_in_linear import FuseBiasInLinear
+from fxopt.passes.identities import RemoveIdentities
+from fxopt.passes.merge_linears import MergeLinears
+from fxopt.rules import Rule
 
-# isort: off
-from fxopt.passes.fuse_batch_norm2d_in_conv2d import FuseBatchNorm2dInConv2d as FuseBatchNorm2dInConv2d
-from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear as FuseBatchNorm1dInLinear
-from fxopt.passes.fold_batch_norm import FoldBatchNorm as FoldBatchNorm
-from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse as ChangeTrueDivToMulByInverse
-from fxopt.passes.merge_linears import MergeLinears as MergeLinears
-from fxopt.passes.fuse_bias_in_linear import FuseBiasInLinear as FuseBiasInLinear
-# isort: on
 
-ALL_PASSES: tuple[type[Pass[Any]], ...] = tuple(
-    kind for kind in list(globals().values()) if isinstance(kind, type) and issubclass(kind, Pass) and kind is not Pass
+def _classes(*passes: type[Pass[Any]] | Rule) -> tuple[type[Pass[Any]], ...]:
+    """The class of each pass. A rule is the one instance of a class of its own."""
+    return tuple(type(one) if isinstance(one, Rule) else one for one in passes)
+
+
+ALL_PASSES = _classes(  # in the order in which they are listed and run: classes, and rules as they are
+    FuseBatchNorm2dInConv2d,
+    FuseBatchNorm1dInLinear,
+    FoldBatchNorm,
+    ChangeTrueDivToMulByInverse,
+    MergeLinears,
+    FuseBiasInLinear,
+    RemoveIdentities,
 )
+
+__all__ = [
+    "ALL_PASSES",
+    "ChangeTrueDivToMulByInverse",
+    "FoldBatchNorm",
+    "FuseBatchNorm1dInLinear",
+    "FuseBatchNorm2dInConv2d",
+    "FuseBiasInLinear",
+    "MergeLinears",
+    "RemoveIdentities",
+]

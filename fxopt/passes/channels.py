@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
 from torch.fx import Node
 
-from fxopt.core import GraphIndex, decide, info_of, operation_name, unaltered_conditions
+from fxopt.core import GraphIndex, does_nothing, info_of, operation_name
 
-_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
-             "feature_dropout"}  # fmt: skip
 _COPIES = {"clone", "contiguous", "alias"}
 _RESHAPES = {"view", "reshape", "flatten", "unflatten", "reshape_as", "view_as", "_unsafe_view", "squeeze", "unsqueeze"}
+_TURNS = {"transpose", "swapaxes", "permute"}
 
 
 def source(node: Node, index: GraphIndex) -> Node | None:
@@ -21,26 +18,20 @@ def source(node: Node, index: GraphIndex) -> Node | None:
     x = node.args[0] if node.args else node.kwargs.get("input")
     if not isinstance(x, Node):
         return None
-    if node.op == "call_module":
-        module = index.module_of(node)
-        same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
-        return x if same and (isinstance(module, nn.Identity) or not (module and module.training)) else None
-    if node.op not in ("call_function", "call_method"):
-        return None
-    name = operation_name(node)
-    if name in _DROPOUTS:
-        return x if _is_off(node) else None
-    return x if name in _COPIES | _RESHAPES | {"transpose", "swapaxes", "permute"} else None
+    if does_nothing(node, index):
+        return x
+    name = operation_name(node) if node.op in ("call_function", "call_method") else ""
+    return x if name in _COPIES | _RESHAPES | _TURNS else None
 
 
 def keeps_shape(node: Node) -> bool:
     """Of a node that passes channels on: whether it does not touch the shape either."""
-    return node.op == "call_module" or operation_name(node) in _COPIES | _DROPOUTS
+    return node.op == "call_module" or operation_name(node) not in _RESHAPES | _TURNS
 
 
 def turns(node: Node) -> bool:
     """Of a node that passes channels on: whether its result may lie in memory in another order than its shape says."""
-    return node.op != "call_module" and operation_name(node) in ("transpose", "swapaxes", "permute")
+    return node.op != "call_module" and operation_name(node) in _TURNS
 
 
 def place_after(node: Node, x: Node, place: int) -> int | None:
@@ -75,10 +66,3 @@ def _order(node: Node, rank: int) -> list[int] | None:
     order, (one, two) = list(range(rank)), places
     order[one], order[two] = two, one
     return order
-
-
-def _is_off(node: Node) -> bool:
-    """Whether a dropout by function is in evaluation mode."""
-    if "training" in node.kwargs or "train" in node.kwargs:
-        return node.kwargs.get("training", node.kwargs.get("train")) is False
-    return len(node.args) > 2 and node.args[2] is False

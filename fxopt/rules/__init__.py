@@ -2,5 +2,6 @@
 
 from fxopt.rules.requirement import require
 from fxopt.rules.rule import Rule, rewrite
+from fxopt.rules.rule_set import RuleSet
 
-__all__ = ["Rule", "require", "rewrite"]
+__all__ = ["Rule", "RuleSet", "require", "rewrite"]

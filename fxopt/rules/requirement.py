@@ -20,8 +20,10 @@ class RequirementError(FxoptError):
         self.unmet = unmet
 
 
-def require(condition: Any, reason: str, remedy: str = "", *, actual: str = "", needed: str = "") -> None:
+def require(condition: Any, reason: str = "", remedy: str = "", *, actual: str = "", needed: str = "") -> None:
     """Let a rule apply only where `condition` holds; elsewhere the site is a `Miss` with the reason.
+
+    Without a reason, there is nothing to say elsewhere: `require(c == 1)` after `yield x * c`.
 
     Call it between the ``yield`` and the ``return`` of a rule; see `rewrite`.
 

@@ -7,49 +7,31 @@ import importlib
 import inspect
 import operator
 import pickle
-from collections.abc import Callable, Container, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar, overload
 
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core.ledger import Entry
-from fxopt.core.pass_base import Pass
 from fxopt.core.rewriter import Rewriter
 from fxopt.errors import RuleError
 from fxopt.graph.conditions import Conditions, Unmet, decide
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import made_by
-from fxopt.graph.site import Match, Miss, Scan
-from fxopt.process.module_calls import TRACING, patched
+from fxopt.graph.site import Miss
 from fxopt.rules.matching import Binding, NoBinding, bind
 from fxopt.rules.metadata_readers import Redirects, redirect_conditions
 from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in
 from fxopt.rules.placing import place
 from fxopt.rules.replacement import Replacement, run_rule
+from fxopt.rules.rule_pass import RuleMatch, RulePass
 from fxopt.rules.site_conditions import own_conditions, same_result_conditions, unwritten_conditions
 
 Body = Callable[..., Generator[Any, None, Any]]
 
 
-@dataclass(frozen=True, eq=False)
-class RuleMatch(Match):
-    """A site of a rule."""
-
-    captured: tuple[Node, ...]
-    """The nodes of the pattern."""
-    members: tuple[Binding, ...]
-    """The bindings: one, or one for each of the siblings."""
-
-    @property
-    def roots(self) -> tuple[Node, ...]:
-        """The nodes that are replaced, one for each member."""
-        return tuple(next(iter(member.nodes.values())) for member in self.members)
-
-
-class Rule(Pass[RuleMatch]):
+class Rule(RulePass):
     """A pass made by `rewrite`, which makes a class and its one instance for each rule and choice of options."""
 
     body: ClassVar[Body]
@@ -57,6 +39,11 @@ class Rule(Pass[RuleMatch]):
     where: ClassVar[str]
     shared_ok: ClassVar[bool]
     declared: ClassVar[Exactness]
+    values: ClassVar[Mapping[str, Any]]
+    """The options of the rule and their values."""
+
+    def __init__(self) -> None:
+        vars(self).update(copy.deepcopy(dict(self.values)))
 
     def with_options(self, **options: Any) -> Rule:
         """Return the same rule with other values of its options, which are its keyword-only parameters."""
@@ -73,33 +60,15 @@ class Rule(Pass[RuleMatch]):
 
     # ---- the pass
 
-    def _scan(self, index: GraphIndex) -> Scan[RuleMatch]:
-        """Find where the rule applies and where it nearly does. Of overlapping matches the first counts.
-
-        The others are misses that say so.
-        """
-        with TRACING, patched():
-            found = super()._scan(index)
-        roots: set[Node] = set()
-        matches: list[RuleMatch] = []
-        misses = list(found.misses)
-        for match in found.matches:
-            other = next((node for node in match.captured if node in roots), None)
-            if other is None:
-                matches.append(match)
-                roots.update(match.roots)
-            else:
-                misses.append(_overlap(match.anchor, other))
-        return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
-
-    def _apply(self, index: GraphIndex, sites: Container[str] | None) -> tuple[Entry, ...]:
-        with TRACING, patched():
-            return super()._apply(index, sites)
+    def is_bound(self, node: Node, index: GraphIndex) -> bool:
+        """Check that the pattern is complete at `node`, whatever the conditions say."""
+        return isinstance(self._bound(node, index), Binding)
 
     def match(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:
         known: dict[Node, RuleMatch | Miss | None] = index.cached((self, "matches"), dict)
         if node not in known:
-            known[node] = self._decided(node, index)
+            found = self._decided(node, index)
+            known[node] = found if not isinstance(found, Miss) or found.reason else None
         return known[node]
 
     def explain(self, match: RuleMatch) -> str:
@@ -118,9 +87,6 @@ class Rule(Pass[RuleMatch]):
 
     def exactness(self, match: RuleMatch) -> Exactness:
         return self.declared
-
-    def results(self, match: RuleMatch) -> tuple[Node, ...]:
-        return match.roots
 
     def rewrite(self, match: RuleMatch, rewriter: Rewriter) -> None:
         written, _ = self._run(match.anchor, match.members, rewriter.index)
@@ -174,7 +140,7 @@ class Rule(Pass[RuleMatch]):
             yield written
         assert isinstance(written, Replacement), "a condition that is not met ends the match"
         captured = tuple(dict.fromkeys(n for member in members for n in member.nodes.values()))
-        match = RuleMatch(node, captured, members)
+        match = RuleMatch(node, self, captured, members)
         yield from redirect_conditions(Redirects.of(written, match.roots, captured, index), self.shared_ok)
         yield from same_result_conditions(written, match.roots, captured, index)
         return match
@@ -339,10 +305,10 @@ def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_o
             "where": where,
             "shared_ok": shared_ok,
             "declared": exactness,
+            "values": values,
         },
     )
     made: Rule = kind()
-    vars(made).update(values)
     return made
 
 
@@ -354,16 +320,6 @@ def _options_of(body: Body) -> dict[str, Any]:
 def _named(module: str, name: str, options: Mapping[str, Any]) -> Rule:
     found: Rule = operator.attrgetter(name)(importlib.import_module(module))
     return found.with_options(**options) if options else found
-
-
-def _overlap(node: Node, other: Node) -> Miss:
-    return Miss(
-        node,
-        f"it overlaps the site {other.name}, which comes first",
-        f"turn it on without {other.name}, or look again when that is rewritten",
-        actual=f"overlaps {other.name}",
-        needed="no overlap",
-    )
 
 
 def _failed(found: NoBinding) -> Conditions[Any]:

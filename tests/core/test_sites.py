@@ -121,7 +121,11 @@ def test_any_walk_over_sites_is_the_replay_of_what_is_on(example: Example) -> No
         if on and (not free or walk.random() < 0.4):
             pass_.turn_off(gm, walk.choice(on))
         elif free:
-            pass_.turn_on(gm, walk.choice(free))
+            before = fingerprint(gm)
+            try:
+                pass_.turn_on(gm, walk.choice(free))
+            except RewriteError:  # it came to match only after passes that ran later
+                assert fingerprint(gm) == before
         order = {entry.pass_.name: entry.pass_ for entry in Ledger.entries_of(gm)}
         built = replay(pristine, [(p, set(p.sites_on(gm))) for p in order.values()])
         assert fingerprint(built) == fingerprint(gm)

@@ -5,8 +5,9 @@ import inspect
 import sys
 from pathlib import Path
 
-from fxopt import ALL_PASSES
-from fxopt.core import Pass
+import fxopt
+from fxopt import ALL_PASSES, MergeLinears, Pass, Rule, RuleSet
+from fxopt.passes import _classes
 
 
 def imported_by(module: str) -> set[str]:
@@ -15,20 +16,32 @@ def imported_by(module: str) -> set[str]:
     return froms | {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
 
 
-def test_every_pass_file_is_registered_once() -> None:
-    folder = Path(inspect.getfile(ALL_PASSES[0])).parent
+def test_every_pass_and_rule_of_the_folder_is_registered_once() -> None:
+    folder = Path(inspect.getfile(MergeLinears)).parent
     modules = [f"fxopt.passes.{file.stem}" for file in folder.glob("*.py") if file.stem != "__init__"]
-    found = [
-        kind
-        for module in modules
-        for kind in vars(sys.modules[module]).values()
-        if isinstance(kind, type) and issubclass(kind, Pass) and kind.__module__ == module
-    ]
-    assert sorted(found, key=str) == sorted(ALL_PASSES, key=str)
+    here = [thing for module in modules for thing in vars(sys.modules[module]).values()]
+    kinds = {thing for thing in here if isinstance(thing, type) and issubclass(thing, Pass)}
+    kinds |= {type(thing) for thing in here if isinstance(thing, Rule)}
+    in_sets = {type(rule) for kind in kinds if issubclass(kind, RuleSet) for rule in kind.rules}
+    own = {kind for kind in kinds - in_sets if kind.__module__ in modules}
+    assert sorted(own, key=str) == sorted(ALL_PASSES, key=str)
+
+
+@fxopt.rewrite
+def scale(x, *, by: float = 2.0):
+    """Replace `x + x` with `x * by`."""
+    yield x + x
+    return x * by
+
+
+def test_a_rule_is_registered_as_it_is_with_its_options() -> None:
+    kinds = _classes(MergeLinears, scale, scale.with_options(by=3.0))
+    assert kinds[0] is MergeLinears
+    assert [kind().signature for kind in kinds[1:]] == [scale.signature, scale.with_options(by=3.0).signature]
+    assert {(kind.__name__, kind().name, kind().summary) for kind in kinds[1:]} == {("scale", "scale", scale.summary)}
 
 
 def test_no_pass_imports_another() -> None:
     homes = {kind.__module__ for kind in ALL_PASSES}
-    assert len(homes) == len(ALL_PASSES)
     for home in homes:
         assert not imported_by(home) & (homes | {"fxopt.passes"}), home
