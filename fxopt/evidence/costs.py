@@ -80,8 +80,8 @@ class CriticalPath:
 def critical_path(gm: GraphModule, costs: Costs) -> CriticalPath:
     """Return the most costly chain of nodes from an input to the output; of several, the one through first inputs.
 
-    Each node counts in full, as the time that it takes would. A graph without an input that leads to its output has the
-    heaviest way from anywhere; one without an output has none. Takes time in proportion to nodes and edges.
+    Each node counts in full, as its time would. If no input leads to the output, the chain may begin anywhere; a graph
+    without an output has none. Takes time in proportion to nodes and edges.
     """
     nodes = list(gm.graph.nodes)
     of = {node: costs.of(node.name) for node in nodes}

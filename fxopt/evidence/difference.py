@@ -19,10 +19,9 @@ _BITS = {
 class Difference:
     """Distance of two tensors of one shape.
 
-    `max_ulp` counts the representable numbers from one to the other, None for dtypes without them.
-    `max_rel` is relative to the elements of the first that are not zero. `unlike` counts elements that
-    are NaN or infinite in one only; the other figures leave them out. `scale` is the largest finite
-    magnitude in the first.
+    `max_ulp` counts the representable numbers from one to the other, None for dtypes without them. `max_rel` is
+    relative to the nonzero elements of the first. `unlike` counts elements that are NaN or infinite in one only; the
+    other figures leave them out. `scale` is the largest finite magnitude in the first.
     """
 
     identical: bool

@@ -42,11 +42,11 @@ def first_difference(
 ) -> Divergence | None:
     """Run two graphs on the same inputs, and return the first node of `after` that differs from its namesake.
 
-    A node that a pass rewrote may do so by design: a convolution that has taken up a batch norm returns
-    the result of the batch norm. None where all namesakes return the same bits.
+    A node that a pass rewrote may do so by design: a convolution that has taken up a batch norm returns the result of
+    the batch norm. None if all namesakes return the same bits.
 
-    Values are kept as digests, so a large graph does not take the memory of all its activations; the
-    graphs are run once more for the node that was found.
+    Values are kept as digests, so that a large graph takes little memory for its activations; the graphs are run once
+    more for the node that was found.
     """
     inputs = args, kwargs or {}
     old = values_of(before, inputs, _digest)

@@ -1,4 +1,4 @@
-"""The same model in float64: what its outputs would be if rounding were a billion times finer."""
+"""The same model in float64: its outputs as if rounding were a billion times finer."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _CASTS = {Tensor.float, Tensor.half, Tensor.bfloat16}
 
 
 class _Widened(TorchFunctionMode):
-    """Computes in float64 where the code asks for less, in constants and in casts, inside modules too.
+    """A mode that computes in float64 where the code asks for less, in constants and in casts, inside modules too.
 
-    An operator of another library that takes none (those of quantized layers) gets float32, and stands in `narrow`.
+    An operator of another library that takes only other dtypes (those of quantized layers) gets float32, and stands in
+    `narrow`.
     """
 
     def __init__(self, narrow: dict[str, None]) -> None:
@@ -40,7 +41,7 @@ class _Widened(TorchFunctionMode):
             return tree_map(_wider, (Tensor.double if func in _CASTS else func)(*args, **kwargs))
         try:
             return tree_map(_wider, func(*args, **kwargs))
-        except (RuntimeError, TypeError):  # in no dtype but its own, or not at all, which the second call tells
+        except (RuntimeError, TypeError):  # it takes only its own dtype, or nothing at all, which the second call tells
             args, kwargs = _narrowed((args, kwargs), torch.float32)
             result = func(*args, **kwargs)
         self.narrow[str(func)] = None
@@ -48,7 +49,7 @@ class _Widened(TorchFunctionMode):
 
 
 class _InItsOwnDtype(nn.Module):
-    """A script, whose operations no mode sees and whose weights are its own."""
+    """A script: modes see none of its operations, and its weights keep their dtype."""
 
     def __init__(self, script: nn.Module, path: str, own: torch.dtype) -> None:
         super().__init__()
@@ -90,9 +91,9 @@ def _own_dtype(model: nn.Module) -> torch.dtype:
 
 
 def in_float64(model: nn.Module) -> nn.Module:
-    """A copy whose parameters, buffers and other tensors are float64; ties stay ties. Scripts keep their dtype.
+    """Return a copy whose parameters, buffers and other tensors are float64; ties stay ties. Scripts keep their dtype.
 
-    The copy never holds the weights in their own precision, so it costs twice the model, not three times.
+    The copy holds the weights in float64 alone, so it costs twice the model, not three times.
     """
     memo: dict[int, Any] = {}
     for module in model.modules():
@@ -113,9 +114,9 @@ def in_float64(model: nn.Module) -> nn.Module:
 def run_in_float64(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], narrow: dict[str, None] | None = None
 ) -> Any:
-    """What a model of `in_float64` returns for the inputs, computed in float64.
+    """Return the outputs of a model of `in_float64` for the inputs, computed in float64.
 
-    `narrow` is given the names of scripts and operators that take no float64: they compute as ever.
+    `narrow` is given the names of scripts and operators that take other dtypes only: they compute as ever.
     """
     args, kwargs = copied((args, kwargs), _wider)
     found: dict[str, None] = {} if narrow is None else narrow

@@ -7,12 +7,12 @@ ordered ratios. A difference is claimed where that whole interval lies beyond th
 original against itself. Times are CPU time of this thread, with torch held to one thread.
 
 The interval inverts the sign test (Thompson 1936; David and Nagaraja, Order Statistics, 3rd ed., section 7.1): of n
-rounds, fewer than k lie on one side of the truth with the probability that a fair coin shows fewer than k heads. No
-shape of the noise is assumed. That the coin is fair, and each round has one of its own, follows from the random order
-within a round: whichever two moments the noise slows down, each of the two models is as likely to have met either,
-also where the noise of one round goes on in the next. The percentile bootstrap of the median, by contrast, covers
-92 % instead of 95 % with 15 rounds. The probability aimed at is beyond 95 %, since a longer sample meets bursts in
-another measure than a shorter one.
+rounds, fewer than k lie on one side of the truth with the probability that a fair coin shows fewer than k heads. The
+noise may have any shape. That the coin is fair, and each round has one of its own, follows from the random order within
+a round: for any two moments that the noise slows down, each of the two models is as likely to have met either, also
+where the noise of one round goes on in the next. The percentile bootstrap of the median, by contrast, covers 92 %
+instead of 95 % with 15 rounds. The probability aimed at is beyond 95 %, since a longer sample meets bursts in another
+measure than a shorter one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FEWEST_ROUNDS = 6
 _BEFORE, _AFTER, _CONTROL = "before", "after", "control"
 _COVERED = 0.975
 _MOST_CALLS = 10_000
-_SHORTEST = 1e-9  # where the clock did not move
+_SHORTEST = 1e-9  # the clock stood still
 
 # the number of threads belongs to the process, and two measurements at once would slow each other down
 _MEASURING = threading.Lock()
@@ -65,11 +65,11 @@ class Round:
 
 @dataclass(frozen=True)
 class LatencyReport:
-    """What was measured. A `ratio` above 1 means that the new graph is faster, by that factor.
+    """The result of a measurement. A `ratio` above 1 means that the new graph is faster, by that factor.
 
     `low` and `high` bound its interval, which holds the truth at least 95 times of 100, `control_low` and
-    `control_high` that of the original against itself. All are NaN before the first full round. `stopped` says what
-    ended it early, if anything did.
+    `control_high` that of the original against itself. All are NaN before the first full round. `stopped` is the reason
+    for an early end, if it ended early.
     """
 
     rounds: tuple[Round, ...]
@@ -139,10 +139,10 @@ def measure(
 ) -> LatencyReport:
     """Measure two models side by side on the same inputs.
 
-    `on_progress` is told the share that is done, after each sample; it ends the measurement by
-    returning False. So does `budget`, in seconds by the clock on the wall. A round that was not finished
-    does not count. Neither the models, the inputs nor torch's number of threads are changed.
-    Only one measurement runs in a process; another waits for its turn, and can be cancelled meanwhile.
+    `on_progress` is told the share that is done, after each sample; it ends the measurement by returning False. So does
+    `budget`, in seconds by the clock on the wall. Only finished rounds count. The models, the inputs and torch's number
+    of threads stay unchanged. Only one measurement runs in a process; another waits for its turn, and can be cancelled
+    meanwhile.
     """
     bench = _Bench(before, after, copied((args, kwargs or {})), clock)
     told = on_progress or (lambda share: None)
@@ -181,7 +181,7 @@ class _Bench:
     def run(
         self, rounds: int, calls: int, order: random.Random, why_stop: Callable[[int], str | None]
     ) -> tuple[list[Round], str | None]:
-        """The rounds that were finished, and what `why_stop`, asked after each sample, ended them with."""
+        """Return the finished rounds, and the reason of `why_stop`, asked after each sample, for an early end."""
         done: list[Round] = []
         for number in range(rounds):
             found: dict[str, float] = {}
@@ -219,7 +219,7 @@ class _Bench:
 
 
 def report_of(rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None) -> LatencyReport:
-    """The statistics of some rounds, however they were measured."""
+    """Return the statistics of some rounds, measured in any way."""
     ratios = [one.before / one.after for one in rounds]
     low, high = _interval(ratios)
     control_low, control_high = _interval([one.before / one.control for one in rounds])
@@ -238,7 +238,7 @@ def report_of(rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | 
 
 
 def _interval(ratios: list[float]) -> tuple[float, float]:
-    """The interval of the median between the k-th smallest and the k-th largest of the ratios."""
+    """Return the interval of the median between the k-th smallest and the k-th largest of the ratios."""
     if not ratios:
         return math.nan, math.nan
     ordered, outside = sorted(ratios), _outside(len(ratios))
@@ -247,10 +247,10 @@ def _interval(ratios: list[float]) -> tuple[float, float]:
 
 @functools.cache
 def _outside(count: int) -> int:
-    """How many of `count` ratios may lie outside at either end.
+    """Return how many of `count` ratios may lie outside at either end.
 
-    The most of which a fair coin, thrown `count` times, shows no more heads (and no more tails) than these with
-    the probability `_COVERED` of the opposite; none, where even that is too many.
+    It is the largest `m` for which a fair coin, thrown `count` times, shows at most `m` heads or at most `m` tails with
+    a probability of at most 1 - `_COVERED`; 0 if there is none.
 
     >>> [_outside(count) for count in (6, 8, 15, 30)]
     [0, 0, 2, 8]
@@ -268,7 +268,7 @@ def _median(values: list[float]) -> float:
 
 @functools.cache
 def machine() -> str:
-    """The processor's name and how many cores there are."""
+    """Return the processor's name and the number of its cores."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():

@@ -1,8 +1,9 @@
 """The memory and the work that one run of a model takes, found by running it without any data.
 
-Liveness: a tensor lives from the operation that makes it to the moment at which nothing refers to its storage any more,
-as in a real run, since the same code runs here on torch's fake tensors. Counted is what a run takes beside the weights
-and the inputs. Of the buffers inside an operation, the largest is: a convolution's copy of its input or output.
+Liveness: a tensor lives from the operation that makes it to the moment at which the last reference to its storage is
+gone, as in a real run, since the same code runs here on torch's fake tensors. The count covers the memory of a run
+beside the weights and the inputs. Of the buffers inside an operation, it covers the largest: a convolution's copy of
+its input or output.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from fxopt.evidence.work import WorkCounter, WorkRun
 
 @dataclass(frozen=True)
 class Demand:
-    """What one run takes."""
+    """The demand of one run."""
 
     peak_bytes: int
     """The most bytes that live at once, beside weights and inputs."""
@@ -35,11 +36,11 @@ class Demand:
     live: Mapping[str, int]
     """By node of a graph module, the most bytes that live while it runs; empty for another module."""
     not_counted: tuple[str, ...] = ()
-    """The nodes whose work and result depend on data, which a run without data does not have."""
+    """The nodes whose work and result depend on data, which a run without data lacks."""
 
     @property
     def at(self) -> str:
-        """The node at the peak; empty where nodes are not known."""
+        """The node at the peak; empty if nodes are unknown."""
         return max(self.live, key=self.live.__getitem__, default="")
 
 
@@ -67,7 +68,7 @@ def demand_of(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | 
 
 @contextmanager
 def _fake(args: Any, kwargs: Any) -> Iterator[tuple[_LiveCounter, Any, Any]]:
-    """Give a counter that is at work, and the inputs without data."""
+    """Yield a counter that is at work, and the inputs without data."""
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
         fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
         with _LiveCounter() as counter:
@@ -96,7 +97,7 @@ class _LiveCounter(WorkCounter):
     def _count(self, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         key = storage._cdata
-        if key in self._sizes:  # an operation that says nothing of it has returned a view
+        if key in self._sizes:  # an operation without a mark of its own here has returned a view
             return
         self._sizes[key] = storage.nbytes()
         self.now += storage.nbytes()

@@ -1,4 +1,4 @@
-"""Does the new graph compute what the original computes? Judged by rounding, not by a tolerance.
+"""Numerics: does the new graph compute the same as the original? Judged by rounding rather than by a tolerance.
 
 `output_report` has the rule, applied to one output.
 """
@@ -36,7 +36,7 @@ class NumericsReport:
 
     @property
     def fits(self) -> bool | None:
-        """True where rounding explains all differences, False where it fails to, None where that is unknown."""
+        """True if rounding explains all differences, False if it fails to, None if that is unknown."""
         answers = {output.fits for output in self.outputs}
         if self.failure is not None or False in answers:
             return False
@@ -113,14 +113,14 @@ def compare_outputs(
 
 
 class _Reference:
-    """The original in float64; `problem` holds the reason where it cannot be made or run."""
+    """The original in float64; `problem` holds the reason why it could not be made or run."""
 
     def __init__(self, original: nn.Module) -> None:
         self.problem = ""
         self._model = original
         self._made = False
         self.narrow: dict[str, None] = {}
-        """What computes in its own precision even here."""
+        """The scripts and operators that compute in their own precision even here."""
 
     def outputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if self.problem:

@@ -29,8 +29,8 @@ class OutputReport:
     """One leaf of the output, over all inputs.
 
     `error_before` and `error_after` are the largest errors against float64, `allowed` is the bound that rounding
-    explains; None without a reference. `fits` is the answer, None where it cannot be judged.
-    `difference` is None where subtraction is undefined: other shapes or dtypes, other types.
+    explains; None without a reference. `fits` is the answer, None if it is open. `difference` is None if subtraction is
+    undefined: other shapes or dtypes, other types.
     """
 
     name: str
@@ -71,9 +71,9 @@ class OutputReport:
 
 
 def compared(name: str, old: Any, new: Any, exact: Any = None) -> OutputReport | None:
-    """Report on `new` against the original's `old`; `exact` is the float64 value, where there is one.
+    """Report on `new` against the original's `old`; `exact` is the float64 value, if there is one.
 
-    Return None where both are objects that cannot be compared.
+    Return None if both are objects that cannot be compared.
     """
     if not isinstance(old, Tensor) or not isinstance(new, Tensor):
         if _same(old, new):

@@ -1,4 +1,4 @@
-"""Which module holds how many parameters, before and after: sums that agree with the modules themselves."""
+"""Parameters by module, before and after: sums that agree with the modules themselves."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ _SEEDING = threading.RLock()
 
 
 class EvidenceError(FxoptError, RuntimeError):
-    """Nothing can be measured: the original itself fails, or there is nothing to run."""
+    """A failed measurement: the original itself fails, or there is nothing to run."""
 
 
 class RunStoppedError(EvidenceError):
-    """Nobody waits for the result of a run any more."""
+    """A run that was stopped, because its result is needed no longer."""
 
 
 _WANTED: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=None)
@@ -40,7 +40,7 @@ _WANTED: ContextVar[Callable[[], bool] | None] = ContextVar("wanted", default=No
 def stopping_unless(wanted: Callable[[], bool]) -> Iterator[None]:
     """Within the block, in this thread, end every `run` between two calls of torch once it is not `wanted`.
 
-    The calls themselves are as without it, so results have the same bits. A single call comes to its end.
+    The calls themselves are as ever, so results have the same bits. A single call comes to its end.
     """
     token = _WANTED.set(wanted)
     try:
@@ -50,7 +50,7 @@ def stopping_unless(wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 class _Stopping(TorchFunctionMode):
-    """Around a run alone, and not around what brings the model back to what it was."""
+    """A mode around a run alone; the restoration of the model afterwards is outside."""
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class _Stopping(TorchFunctionMode):
 
 
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The tensors and other leaves of an output or input, with their paths.
+    """Return the tensors and other leaves of an output or input, with their paths.
 
     Looks into lists, tuples, dicts, dataclasses, transformers' outputs and every other registered type.
 
@@ -96,7 +96,7 @@ def _name(path: str, key: Any) -> str:
 
 
 def copied(value: Any, change: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:
-    """A deep copy of inputs, in which each tensor is what `change` makes of it."""
+    """Return a deep copy of inputs, in which `change` makes each tensor."""
     memo = {id(leaf): change(leaf.detach()) for _, leaf in leaves_of(value) if isinstance(leaf, Tensor)}
     return copy.deepcopy(value, memo)
 
@@ -122,7 +122,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 
 def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the model returns for copies of the inputs; random draws are the same in each run."""
+    """Return the model's outputs for copies of the inputs; random draws are the same in each run."""
     args, kwargs = copied((args, kwargs))
     devices = {tensor.device for tensor in model.parameters() if tensor.is_cuda}
     with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):
@@ -133,7 +133,7 @@ def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def in_order(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The inputs in the order of the placeholders, with defaults for those that are not given."""
+    """Return the inputs in the order of the placeholders, with defaults for missing ones."""
     placeholders = [node for node in gm.graph.nodes if node.op == "placeholder"]
     ordered = list(args)
     for node in placeholders[len(args) :]:

@@ -1,4 +1,4 @@
-"""What one site of a pass does to the numbers: its outputs with the site off and on, all else alike."""
+"""Effect of one site of a pass on the numbers: its outputs with the site off and on, all else alike."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fxopt.evidence.running import EvidenceError
 
 @dataclass(frozen=True)
 class SiteReport:
-    """How far the outputs of a site lie apart with it off and on, and those of the whole model."""
+    """The distances of the outputs of a site with it off and on, and of those of the whole model."""
 
     site: tuple[OutputReport, ...]
     model: tuple[OutputReport, ...]
 
     @property
     def identical(self) -> bool:
-        """Whether the site changes no bit of what comes out of it."""
+        """Whether all outputs of the site keep their bits."""
         return bool(self.site) and all(one.difference is not None and one.difference.identical for one in self.site)
 
 
@@ -34,10 +34,10 @@ def site_report(
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None = None,
 ) -> SiteReport:
-    """Run two graphs that differ in one site on the same inputs, and compare what comes out of it.
+    """Run two graphs that differ in one site on the same inputs, and compare the outputs of the site.
 
-    `rewritten` has the names of the nodes that the site removes, creates or changes. Its outputs are what the other
-    nodes read of these, the node with the site off against the one that stands for it.
+    `rewritten` has the names of the nodes that the site removes, creates or changes. Its outputs are those of these
+    nodes that other nodes read: the node with the site off against its replacement.
 
     Raises:
         EvidenceError: one of the graphs fails on these inputs.
@@ -50,7 +50,7 @@ def site_report(
 
 
 def _outputs(off: GraphModule, on: GraphModule, rewritten: frozenset[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of nodes, with the site off and on, that one other node reads in the same place."""
+    """Yield pairs of nodes, with the site off and on, that one other node reads in the same place."""
     later = {node.name: node for node in on.graph.nodes}
     found: dict[tuple[str, str], None] = {}
     for user in off.graph.nodes:
@@ -63,7 +63,7 @@ def _outputs(off: GraphModule, on: GraphModule, rewritten: frozenset[str]) -> It
 
 
 def _reads(user: Node) -> list[str]:
-    """The names of what a node reads, one for each place."""
+    """Return the names of the nodes that a node reads, one for each place."""
     names: list[str] = []
     map_arg((user.args, user.kwargs), lambda node: names.append(node.name))
     return names
@@ -72,7 +72,7 @@ def _reads(user: Node) -> list[str]:
 def _kept(
     gm: GraphModule, names: Collection[str], args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> dict[str, dict[str, Any]]:
-    """What the nodes of these names return, leaf by leaf."""
+    """Return the values of the nodes of these names, leaf by leaf."""
     try:
         return values_of(gm, (args, kwargs or {}), leaves_by_path, names)
     except Exception as error:  # a model may fail in any way

@@ -20,7 +20,7 @@ def statements_of(gm: GraphModule) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     for line in gm.graph.python_code("self").src.splitlines():
-        statement = line.partition(";  ")[0]  # what stands behind it frees names
+        statement = line.partition(";  ")[0]  # the part behind it frees names
         if match := _ASSIGNED.match(statement):
             found[str(match[1])] = statement.strip()
         elif statement.strip().startswith("return "):

@@ -1,10 +1,9 @@
 """Work of each node in floating-point operations and bytes, counted by a run of the graph without data.
 
-Tensors have shapes alone here (torch's fake tensors), so no real work is done and no memory taken. Products count by
-torch's own formulas (`torch.utils.flop_counter`: a multiplication and an addition are two), a pointwise
-operation counts one for each number, and a move of numbers counts none. An operation without a formula, such as a
-normalization, counts one for each number too, and is named. Bytes are the reads and writes of every operation; views
-move none.
+Tensors have shapes alone here (torch's fake tensors), so the count is free of real work and memory. Products count by
+torch's own formulas (`torch.utils.flop_counter`: a multiplication and an addition are two), a pointwise operation
+counts one for each number, and a move of numbers counts none. An operation without a formula, such as a normalization,
+counts one for each number too, and is named. Bytes are the reads and writes of every operation; views move none.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ _MOVES = {
 }  # fmt: skip
 _NOTHING = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
 NAMED = 6
-"""The count of operations without a formula that are named."""
+"""The number of operations without a formula that are named."""
 
 
 def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Costs, Costs]:
-    """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`. No number is read."""
+    """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`; no number is read."""
     with left_as_it_was(gm), fake_mode() as mode, torch.no_grad():
         fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
         with WorkCounter() as counter:
@@ -128,12 +127,12 @@ def _bytes_of(func: Any, given: Any, result: Any) -> int:
         return 0
     written = sum(map(_size, _tensors(result)))
     if _name(func) in _LOOK_UPS:
-        return 2 * written  # of the table, only what is looked up is read
+        return 2 * written  # of the table, only the entries that are looked up are read
     return sum(map(_size, _tensors(given))) + written
 
 
 def _is_free(func: Any) -> bool:
-    """Check that a call is a view or a query of metadata, which moves no numbers."""
+    """Return whether a call is a view or a query of metadata, which moves no numbers."""
     return not isinstance(func, OpOverload) or func.is_view or func.namespace == "prim" or _name(func) in _NOTHING
 
 

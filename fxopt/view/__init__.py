@@ -1,10 +1,10 @@
-"""A graph as plain data: what is shown, where it stands, what is marked. Knows torch, never Streamlit.
+"""A graph as plain data: its boxes, their places and their marks. Knows torch, but not Streamlit.
 
 view = GraphView.of(gm)                                  # nodes and edges as frozen plain data
 shown = visible(view, default_unfolded(view))            # modules folded, plumbing left out
 picture = layout(shown)                                  # positions, from graphviz or the fallback
-both = layout_both(picture, visible(GraphView.of(later)))  # with what a rewrite changed, and nothing moves sideways
-marks = resolve(marks_by_node_name, shown)               # what to highlight; needs no new layout
+both = layout_both(picture, visible(GraphView.of(later)))  # with the changes of a rewrite, and nothing moves sideways
+marks = resolve(marks_by_node_name, shown)               # the highlights; they need no new layout
 """
 
 from fxopt.view.comparison import Comparison, Side

@@ -21,8 +21,8 @@ class Side(IntEnum):
 class Comparison:
     """The boxes and edges of two graphs together.
 
-    `graph` has the boxes of both: those of `before` in their order, and what only `after` has among them, where it
-    stands there. A box that is in both is as `before` says; `retold` has those that `after` says otherwise, and
+    `graph` has the boxes of both: those of `before` in their order, and among them the boxes of `after` alone, each at
+    its place there. A box that is in both is as in `before`; `retold` has those with another text in `after`, and
     `reread` the edges in both along which other operands come: the text before, and after.
     """
 
@@ -81,7 +81,7 @@ class Comparison:
 
 
 def _numbered(graph: VisibleGraph, place: Mapping[str, int]) -> list[tuple[int, int, str]]:
-    """The operands along the edges of `graph`, by the numbers that its boxes have in both."""
+    """Yield the operands along the edges of `graph`, by the numbers that its boxes have in both."""
     names = [place[item.name] for item in graph.items]
     return [(names[source], names[target], text) for source, target, text in graph.reads]
 
@@ -95,7 +95,7 @@ def _reread(
 
 
 def _merged(before: VisibleGraph, after: VisibleGraph) -> tuple[list[Item], list[Side]]:
-    """The boxes of both with where each is: one that is new stands behind that which it follows in `after`."""
+    """Return the boxes of both with the side of each: a new one stands behind the one that it follows in `after`."""
     old = {item.name for item in before.items}
     behind: dict[str, list[Item]] = {}
     last = ""

@@ -11,10 +11,10 @@ from fxopt.view.visible import VisibleGraph
 def bars(
     parts: Mapping[str, frozenset[tuple[Hashable, int]]], graph: VisibleGraph, told: Callable[[int], str]
 ) -> dict[int, tuple[float, str]]:
-    """For each box of `graph` that costs something, its share of the dearest box, and its cost as `told`.
+    """Return, for each box of `graph` that costs something, its share of the dearest box, and its cost as `told`.
 
-    `parts` has, by the name of the node, pairs of an identity and an amount. A box counts what its nodes share once; so
-    the boxes of a folded picture add up to no more than the whole, but for what different boxes share.
+    `parts` has, by the name of the node, pairs of an identity and an amount. A box counts once the parts that its nodes
+    share; so the boxes of a folded picture add up to the whole at most, apart from parts that different boxes share.
     """
     sets: dict[int, set[tuple[Hashable, int]]] = {}
     for name, of_node in parts.items():
@@ -27,6 +27,6 @@ def bars(
 
 
 def boxes_along(names: Iterable[str], graph: VisibleGraph) -> tuple[int, ...]:
-    """The boxes in which the nodes of a way are seen, in its order; nodes that the picture leaves out are skipped."""
+    """Return the boxes in which the nodes of a way are seen, in its order; nodes outside the picture are skipped."""
     found = (graph.find(name) for name in names)
     return tuple(index for index, _ in groupby(index for index in found if index is not None))

@@ -26,7 +26,7 @@ FILLS = {
 
 
 def to_dot(view: GraphView, unfolded: Collection[str] | None = None, hide: Collection[str] = HIDDEN_FIRST) -> str:
-    """`view` as DOT with one cluster a module; every module open unless `unfolded` says otherwise.
+    """Return `view` as DOT with one cluster a module; every module is open unless `unfolded` says otherwise.
 
     Names and labels may hold any characters: quotes, ``->``, ``|``, braces, backslashes, line ends.
     """
@@ -48,7 +48,7 @@ def to_dot(view: GraphView, unfolded: Collection[str] | None = None, hide: Colle
 
 
 def escaped(text: str) -> str:
-    r"""`text` as a DOT label that reads as `text`: backslashes, entities and line ends mean themselves.
+    r"""Return `text` as a DOT label that reads as `text`: backslashes, entities and line ends mean themselves.
 
     >>> print(escaped("a\\N & b\n"))
     a\\N &amp; b\n

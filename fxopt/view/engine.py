@@ -1,7 +1,7 @@
 """The layout engine: the program, its input, and the reading of its answer.
 
-Graphviz runs in a child process with a time limit. No text of the user's enters the DOT: nodes are
-integers of a given size, and the labels are drawn in the browser.
+Graphviz runs in a child process with a time limit. The DOT is free of the user's text: nodes are integers of a given
+size, and the labels are drawn in the browser.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def place(
 def dot_text(
     items: Sequence[Item], sizes: Sequence[tuple[int, int]], edges: Sequence[tuple[int, int]]
 ) -> tuple[str, list[str]]:
-    """The graph in DOT, and the module paths of its clusters, which DOT knows by number."""
+    """Return the graph in DOT, and the module paths of its clusters, which DOT knows by number."""
     graph = "rankdir=TB,nodesep=0.22,ranksep=0.4,fontsize=11,"
     if len(items) > LARGE:
         graph += "splines=line,nslimit=0.5,nslimit1=0.5,mclimit=0.2"
@@ -106,7 +106,7 @@ def dot_text(
             parent = path
         inside[parent].append(index)
 
-    # A stack of what is still to be written: deep nesting must not meet Python's recursion limit.
+    # A stack of the parts still to be written: deep nesting must not meet Python's recursion limit.
     todo: list[tuple[str, bool]] = [("", False)]
     while todo:
         path, written = todo.pop()

@@ -1,7 +1,7 @@
-"""A layered layout without any engine: plainer than graphviz's, never stuck, and frames never overlap.
+"""Layered layout in pure Python: plainer than graphviz's; it always ends, and frames are always apart.
 
-Each open module is laid out on its own and then stands in its parent as one box (Sugiyama's layers by the
-longest path, barycenter sweeps for the order in a layer). Linear but for the sorting of layers.
+Each open module is laid out on its own and then stands in its parent as one box (Sugiyama's layers by the longest path,
+barycenter sweeps for the order in a layer). It takes linear time, apart from the sorting of layers.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _arrange(whole: _Part, parts: dict[int | str, _Part], margin: float, top: fl
 
 
 def _layers(whole: _Part) -> list[list[int | str]]:
-    """The parts by their longest distance from a source. A circle is cut where program order closes it."""
+    """Return the parts by their longest distance from a source. A circle is cut where program order closes it."""
     place = {key: number for number, key in enumerate(whole.parts)}
     after: dict[int | str, list[int | str]] = defaultdict(list)
     waits = dict.fromkeys(whole.parts, 0)
@@ -116,7 +116,7 @@ def _layers(whole: _Part) -> list[list[int | str]]:
     has_source = {target for _, target in whole.links}
     for key in whole.parts:
         if after[key] and key not in has_source:
-            # What reads nothing stands just above its first user, not at the top of a long picture.
+            # A part without inputs stands just above its first user, not at the top of a long picture.
             rank[key] = max(min(rank[user] for user in after[key]) - 1, 0)
     layers: dict[int, list[int | str]] = defaultdict(list)
     for key in sorted(whole.parts, key=lambda key: (rank[key], place[key])):

@@ -1,4 +1,4 @@
-"""Which modules a first picture opens."""
+"""Folding: the modules that are open in a first picture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ FLAT = 300
 """Up to so many nodes, a graph is shown with every module open."""
 
 ENOUGH, MANY = 12, 60
-"""A folded picture is opened until it has ENOUGH boxes, but not beyond MANY where that can be helped."""
+"""A folded picture is opened until it has ENOUGH boxes, and if possible at most MANY."""
 
 
 def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
     """Open all modules of a small graph; of a large one, those that give about 12 to 60 boxes: its blocks.
 
-    Siblings of one class (the layers of an encoder) are opened together or not at all, the largest first.
+    Siblings of one class (the layers of an encoder) are opened all together, the largest first.
     """
     shown = [node for node in view.nodes if node.aside not in HIDDEN_FIRST]
     if len(shown) <= flat:
@@ -31,7 +31,7 @@ def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
         limit = MANY if boxes > 8 else flat
         fitting = [family for family in front if boxes + tree.gain(family) <= limit]
         if boxes >= ENOUGH:
-            # One box that holds a quarter of the model hides what the model is.
+            # One box that holds a quarter of the model hides its structure.
             fitting = [family for family in fitting if tree.weight(family) / len(family) > len(shown) / 4]
         if not fitting:
             break
@@ -63,7 +63,7 @@ class _Tree:
             self.children[parent][node.name] = None
 
     def siblings(self, parent: str) -> list[tuple[str, ...]]:
-        """The modules directly in `parent`, those of one class together."""
+        """Return the modules directly in `parent`, those of one class together."""
         families: dict[str, list[str]] = defaultdict(list)
         for child in self.children[parent]:
             if child.startswith("@"):
@@ -72,7 +72,7 @@ class _Tree:
         return [tuple(family) for family in families.values()]
 
     def gain(self, family: tuple[str, ...]) -> int:
-        """How many boxes more there are with `family` open."""
+        """Return the number of boxes that opening `family` adds."""
         return sum(len(self.children[path]) - 1 for path in family)
 
     def weight(self, family: tuple[str, ...]) -> int:

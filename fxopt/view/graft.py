@@ -1,7 +1,7 @@
-"""New boxes in a layout that is there: rows are opened for them, and nothing else moves sideways.
+"""New boxes in an existing layout: rows are opened for them, and all else keeps its x.
 
-A new box stands just above what reads it. There the picture is cut across, and all that lies below moves down; so
-every box, frame and edge keeps its x and its neighbors, and the same two graphs give the same picture again.
+A new box stands just above its readers. There the picture is cut across, and all that lies below moves down; so every
+box, frame and edge keeps its x and its neighbors, and the same two graphs give the same picture again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fxopt.view.visible import Item
 GAP_X, GAP_Y = 16.0, 28.0
 MARGIN, TITLE = 8.0, 26.0
 NEAR = 10.0
-"""Boxes of one row differ in height by less: what is to stand above them shares one new row."""
+"""Boxes of one row differ in height by less: boxes that are to stand above them share one new row."""
 
 NARROWEST = 48.0
 
@@ -31,8 +31,8 @@ def graft(
 ) -> Placement:
     """Make room in `base` for the `created` boxes, given in an order that follows the data.
 
-    `base` has a box for each of `items`, those of `created` being without meaning. The `sizes` are what boxes ask for;
-    one that is wider than its frame is cut to it. `edges` are those of the graph that has the new boxes.
+    `base` has a box for each of `items`; those of `created` are placeholders there. The `sizes` are those that boxes
+    ask for; one that is wider than its frame is cut to it. `edges` are those of the graph that has the new boxes.
     """
     grown = _Growth(base, items, sizes, created, edges)
     for band in reversed(grown.bands()):
@@ -73,7 +73,7 @@ class _Growth:
     # ---- where to cut
 
     def bands(self) -> list[_Band]:
-        """The cuts from the top down, with the boxes that go into each."""
+        """Return the cuts from the top down, with the boxes that go into each."""
         cut: dict[int, float] = {}
         for index in reversed(self.created):
             cut[index] = self._cut(index, cut)
@@ -101,7 +101,7 @@ class _Growth:
         return [path for path, _ in self.items[index].modules if path in self.base.clusters]
 
     def _edge(self, index: int, own: Sequence[str], above: bool) -> float:
-        """The top or bottom of a box together with the frames around it that are not in `own`."""
+        """Return the top or bottom of a box together with the frames around it that are outside `own`."""
         foreign = [self.base.clusters[path] for path in self._frames(index) if path not in own]
         around = [self.base.boxes[index], *foreign]
         return min(y for _, y, _, _ in around) if above else max(y + h for _, y, _, h in around)
@@ -109,7 +109,7 @@ class _Growth:
     # ---- where in the row
 
     def fill(self, band: _Band) -> None:
-        """Give the boxes of a band their rows and their x. What reads them is placed before."""
+        """Give the boxes of a band their rows and their x. Their readers are placed before."""
         row_of: dict[int, int] = {}
         wishes = {}
         order = {index: place for place, index in enumerate(band.members)}
@@ -123,7 +123,7 @@ class _Growth:
         band.rows = [row for row in band.rows if row]
 
     def _wish(self, index: int) -> float:
-        """The x around which a box would stand best."""
+        """Return the best x for the center of a box."""
         for neighbors in (self.users[index], self.inputs[index]):
             found = [self._center(other) for other in neighbors if other not in self.users or other in self._span]
             if found:
@@ -167,7 +167,7 @@ class _Growth:
         return x - GAP_X, x + width + GAP_X
 
     def _obstacles(self, band: _Band, index: int) -> Iterator[tuple[float, float]]:
-        """What the cut goes through, and so stands beside the new row."""
+        """Yield the spans that the cut goes through, and that so stand beside the new row."""
         own = self._frames(index)
         for i, (x, y, w, h) in enumerate(self.base.boxes):
             if y < band.y < y + h and i not in self.users:
@@ -205,7 +205,7 @@ class _Growth:
 
 
 class _Moved:
-    """Where things come to be when the picture is opened at some heights."""
+    """Map from old to new places when the picture is opened at some heights."""
 
     def __init__(self, opened: Sequence[tuple[float, float]]) -> None:
         self._cuts = [y for y, _ in opened]

@@ -65,7 +65,7 @@ class GraphView:
 
     @cached_property
     def alike(self) -> Mapping[str, int]:
-        """How many modules beside each one, itself counted, are of its class and do the same in the same order."""
+        """By module, the number of modules, itself included, of its class that do the same in the same order."""
         inside: dict[str, list[str]] = {}
         parents: dict[str, str] = {}
         for node in self.nodes:
@@ -124,10 +124,10 @@ _SIZE_ATTRIBUTES = {"shape", "ndim", "dtype", "device"}
 
 
 def _size_nodes(nodes: Sequence[Node]) -> set[Node]:
-    """The nodes that compute with sizes, dtypes and devices, and so carry no tensor.
+    """Return the nodes that compute with sizes, dtypes and devices, and so carry no tensor.
 
-    Their number rivals that of the real operations in a capture with free sizes, and every one of them
-    would draw a line across the picture; no pass of ours rewrites them.
+    Their number rivals that of the real operations in a capture with free sizes, and every one of them would draw a
+    line across the picture; all passes of ours leave them alone.
     """
     found: set[Node] = set()
     for node in nodes:

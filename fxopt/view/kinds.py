@@ -1,4 +1,4 @@
-"""The family of an operation. It decides the color of a box, and nothing else."""
+"""The family of an operation, which decides the color of a box and only that."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ KINDS: dict[str, str] = {
 }
 """Every kind with the words that a legend uses for it."""
 
-# The first pattern that fits a name wins, so the order matters: `LayerNorm` is a norm before `layer`
-# means anything, and transformers' `Conv1D` is a linear layer while torch's `Conv1d` is none.
+# The first pattern that fits a name wins, so the order matters: `LayerNorm` is a norm before `layer` means anything,
+# and transformers' `Conv1D` is a linear layer while torch's `Conv1d` is none.
 _PATTERNS = (
     ("linear", r"Linear|^linear$|Conv1D|addmm"),
     ("conv", r"(?i:conv|pool(?:ing|\d|$))"),
@@ -50,14 +50,14 @@ _COMPILED = tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
 
 
 def kind_of(node: Node) -> str:
-    """The family of `node`, one of `KINDS`."""
+    """Return the family of `node`, one of `KINDS`."""
     if node.op in ("placeholder", "output"):
         return "io"
     if node.op == "get_attr":
         return "constant"
     if node.op == "call_module":
         module = module_of(node)
-        # A subclass is drawn as what it derives from: its own name may say nothing.
+        # A subclass is drawn as its base class: its own name may say nothing.
         return kind_of_names(base.__name__ for base in type(module).__mro__[:-2])
     target = node.target
     if isinstance(target, type):
@@ -66,7 +66,7 @@ def kind_of(node: Node) -> str:
 
 
 def kind_of_names(names: Iterable[str]) -> str:
-    """The family of the first name that belongs to one.
+    """Return the family of the first name that belongs to one.
 
     >>> kind_of_names(["MyProjection", "Linear"])
     'linear'

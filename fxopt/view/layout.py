@@ -1,4 +1,4 @@
-"""Where everything stands in a picture, as frozen plain data; made once for each structure."""
+"""Layout: the places of all parts of a picture, as frozen plain data; made once for each structure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with lines. The second pair is for folded pictures, where twelve layers are twel
 
 
 MOST_FOR_ENGINE = 12_000
-"""Of more boxes, graphviz would use up its time and give no layout: a chain of 20,000 takes it over 20 seconds."""
+"""The most boxes for graphviz, which would run out of time with more: a chain of 20,000 takes it over 20 seconds."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,8 @@ class Cluster:
 class Layout:
     """The boxes of `graph` in pixels from the top left, the frames around modules, and the edges.
 
-    `portals` are edges drawn as stubs. `engine` says who placed the boxes; where that is not the first
-    choice, `note` says why, in a sentence for the visitor. The layout of two graphs says by `comparison` what is
-    in which.
+    `portals` are edges drawn as stubs. `engine` says who placed the boxes; for a second choice, `note` says why, in a
+    sentence for the visitor. In the layout of two graphs, `comparison` says in which of them each part is.
     """
 
     graph: VisibleGraph
@@ -123,11 +122,11 @@ class Layout:
 def layout(graph: VisibleGraph, *, timeout: float = 20.0, wanted: Callable[[], bool] = lambda: True) -> Layout:
     """Place the boxes of `graph` with the best engine there is, within `timeout` seconds of engine time.
 
-    Where no engine is installed, or it crashes or takes too long, a plain layered layout is made here,
-    and `Layout.note` says so.
+    If every engine is missing, crashes or takes too long, a plain layered layout is made here, and `Layout.note` says
+    so.
 
     Raises:
-        LayoutStoppedError: `wanted`, which is asked now and then, says no.
+        LayoutStoppedError: `wanted`, which is asked now and then, returns False.
     """
     kept, portals = split_portals(graph.edges)
     placement, engine, note = placed(graph, sizes_of(graph), kept, timeout, wanted)
@@ -148,7 +147,7 @@ def assembled(
     note: str,
     comparison: Comparison | None = None,
 ) -> Layout:
-    """The layout of `graph` as it was placed, with the frames named."""
+    """Return the layout of `graph` as it was placed, with the frames named."""
     classes = {path: name for item in graph.items for path, name in item.modules}
     depths = {path: depth for item in graph.items for depth, (path, _) in enumerate(item.modules)}
     clusters = [
@@ -202,7 +201,7 @@ def placed(
 
 
 def split_portals(edges: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The edges to lay out, and those to draw as stubs."""
+    """Return the edges to lay out, and those to draw as stubs."""
     users: dict[int, list[int]] = {}
     for source, target in edges:
         users.setdefault(source, []).append(target)
@@ -210,14 +209,14 @@ def split_portals(edges: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int
     portals: list[tuple[int, int]] = []
     for source, target in edges:
         of = users[source]
-        # The nearest user keeps its line, so that no box floats without any.
+        # The nearest user keeps its line, so that every box has one.
         far = target > min(of) and any(target - source > span and len(of) >= least for span, least in PORTALS)
         (portals if far else kept).append((source, target))
     return kept, portals
 
 
 def as_json(value: object) -> str:
-    """`value` as the shortest JSON there is of it."""
+    """Return `value` as the shortest JSON of it."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 

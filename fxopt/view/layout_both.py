@@ -21,11 +21,11 @@ FAR = 1500.0
 def layout_both(
     base: Layout, after: VisibleGraph, *, timeout: float = 20.0, wanted: Callable[[], bool] = lambda: True
 ) -> Layout:
-    """`base`, which shows one graph, with what `after` has besides: one picture for both.
+    """Return one picture for two graphs: `base`, which shows one of them, with the additions of `after`.
 
-    What is in `base` keeps its x, and its order from top to bottom. Rows are opened for what is new. Where there is so
-    much of it that the picture would be another, both graphs are laid out anew together, and `Layout.note` says so.
-    `base` itself is given back where the two look alike. `timeout` and `wanted` are those of `layout`.
+    The parts of `base` keep their x, and their order from top to bottom. Rows are opened for new parts. If these are so
+    many that the picture would be another, both graphs are laid out anew together, and `Layout.note` says so. `base`
+    itself is given back if the two look alike. `timeout` and `wanted` are those of `layout`.
     """
     both = Comparison.of(base.graph, after)
     if both.is_same:
@@ -50,7 +50,7 @@ def _laid_out_anew(both: Comparison, timeout: float, wanted: Callable[[], bool])
 
 
 def _renumbered(base: Layout, both: Comparison) -> tuple[Placement, list[tuple[int, int]]]:
-    """What `base` says, by the numbers of the boxes of both, and its portals."""
+    """Return the places in `base`, by the numbers of the boxes of both, and its portals."""
     place_of = {item.name: index for index, item in enumerate(both.graph.items)}
     old = [place_of[item.name] for item in base.graph.items]
     boxes: list[Box] = [(0.0, 0.0, 0.0, 0.0)] * len(both.graph.items)
@@ -65,7 +65,7 @@ def _renumbered(base: Layout, both: Comparison) -> tuple[Placement, list[tuple[i
 def _with_new_edges(
     grown: Placement, both: Comparison, stubs: list[tuple[int, int]]
 ) -> tuple[dict[tuple[int, int], Curve], list[tuple[int, int]]]:
-    """The curves of all edges, and all portals."""
+    """Return the curves of all edges, and all portals."""
     curves, portals = dict(grown.edges), [*stubs]
     new = [edge for edge, side in both.edges.items() if side is Side.AFTER]
     routes = Routes(grown, both.removed, both.created, new)

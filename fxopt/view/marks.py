@@ -1,4 +1,4 @@
-"""Highlights of a picture, by the indices of its boxes. Marks never need a new layout."""
+"""Highlights of a picture, by the indices of its boxes. Marks leave the layout as it is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PassStyle:
 
 
 def styles_of(names: Sequence[str]) -> tuple[PassStyle, ...]:
-    """A color and a letter for each pass; the letters go on (A2) where the alphabet ends.
+    """Return a color and a letter for each pass; after the end of the alphabet the letters go on (A2).
 
     >>> [(style.letter, style.color) for style in styles_of(["MergeLinears", "FuseBiasInLinear"])]
     [('A', '#0072b2'), ('B', '#e69f00')]
@@ -56,9 +56,9 @@ def styles_of(names: Sequence[str]) -> tuple[PassStyle, ...]:
 
 @dataclass(frozen=True)
 class ResolvedMarks:
-    """Marks by box: for each box those of its nodes, with how many nodes have each.
+    """Marks by box: for each box those of its nodes, with the number of nodes that have each.
 
-    `unseen` are the marked nodes that the picture leaves out, or that its graph does not have.
+    `unseen` are the marked nodes outside the picture or its graph.
     """
 
     boxes: Mapping[int, tuple[tuple[Mark, int], ...]]
@@ -66,7 +66,7 @@ class ResolvedMarks:
     unseen: tuple[str, ...] = ()
 
     def payload(self) -> dict[str, Any]:
-        """For the browser: ``{"boxes": {index: [[kind, pass, count], ...]}, "styles": [...], "unseen": n}``."""
+        """Return the marks as ``{"boxes": {index: [[kind, pass, count], ...]}, "styles": [...], "unseen": n}``."""
         return {
             "boxes": {
                 str(index): [[mark.kind, mark.pass_index, count] for mark, count in marks]
@@ -102,7 +102,7 @@ def resolve(marks: Mapping[str, Sequence[Mark]], graph: VisibleGraph, passes: Se
 
 
 def families(groups: Iterable[Collection[str]], graph: VisibleGraph) -> tuple[tuple[int, ...], ...]:
-    """The boxes that belong together, where nodes do; a group that is seen in one box alone says nothing."""
+    """Return the boxes that belong together, if nodes do; a group that is seen in one box alone is dropped."""
     found: dict[tuple[int, ...], None] = {}
     for names in groups:
         boxes = {index for name in names if (index := graph.find(name)) is not None}

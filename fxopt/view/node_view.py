@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 PART = "part"
-"""Stands for the class name of a group that is no module (see `fxopt.view.parts`)."""
+"""Stands for the class name of a group that is a part and no module (see `fxopt.view.parts`)."""
 
 
 @dataclass(frozen=True)
 class NodeView:
-    """One node. `aside` says why a first picture leaves it out: ``"constant"``, ``"size"``, or not at all.
+    """One node. `aside` is the reason why a first picture leaves it out, ``"constant"`` or ``"size"``; otherwise empty.
 
     `modules` are the groups around it, outermost first, as (path, class name): modules, their second and later calls
     (``layer#2``), and parts.

@@ -35,7 +35,7 @@ MOST_TOLD = 3
 class Operands:
     """The names of the nodes that `node` reads, one for each place, and empty for a number that stands in one of two.
 
-    `ordered` says that they may not change places.
+    `ordered` says that their places are fixed.
     """
 
     node: str
@@ -44,7 +44,7 @@ class Operands:
 
     @classmethod
     def of(cls, node: Node) -> Operands | None:
-        """The operands of a node that has two places or more."""
+        """Return the operands of a node that has two places or more."""
         names: list[str] = []
         map_arg((node.args, node.kwargs), lambda other: names.append(other.name))
         args = node.args
@@ -58,7 +58,8 @@ class Operands:
         return cls(node.name, tuple(names), not (alone and operation_name(node) in _EITHER_WAY))
 
     def along(self, box_of: Callable[[str], Any]) -> Iterable[tuple[Any, str]]:
-        """Each box that some are read from, with the text beside its edge; `box_of` gives None for a node left out."""
+        """Yield each box that some are read from, with the text beside its edge; `box_of` gives None for a hidden node.
+        """
         boxes = [box_of(name) if name else None for name in self.names]
         shown = [box for box in boxes if box is not None]
         for box in dict.fromkeys(shown):

@@ -1,7 +1,7 @@
-"""A layout as bytes for the browser. Numbers are told by what they differ from what stands beside them.
+"""A layout as bytes for the browser. Numbers are stored as differences from their neighbors.
 
 An edge begins at its box and goes on in short steps, and boxes stand in rows, so most numbers are small and many are
-alike: a flat BERT takes half the bytes. `component/unpack.js` is the way back.
+alike: a flat BERT takes half the bytes. `component/unpack.js` unpacks it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from fxopt.view.layout import Layout, as_json
 
 
 def pack(picture: Layout) -> bytes:
-    """`Layout.payload` as the browser component takes it: JSON, gzipped, the same bytes each time."""
+    """Return `Layout.payload` as the browser component takes it: JSON, gzipped, the same bytes each time."""
     return gzip.compress(as_json(condensed(picture.payload())).encode(), 6, mtime=0)
 
 
 def condensed(payload: dict[str, Any]) -> dict[str, Any]:
-    """`payload` with boxes, ends and curves told by differences."""
+    """Return `payload` with boxes, ends and curves as differences."""
     boxes, ends = payload["boxes"], payload["ends"]
     return {
         **payload,

@@ -17,7 +17,7 @@ INDEX_RUN = 8
 
 
 def with_parts(nodes: Sequence[NodeView]) -> list[NodeView]:
-    """Put nodes into parts, which fold like modules, where a picture would else drown in them.
+    """Put nodes into parts, which fold like modules, to keep a picture small.
 
     These are: each call of a module that is called several times in a row (ALBERT runs one layer twelve times); the
     arithmetic on masks and positions, which transformers write out at the top level (18 of the 35 boxes of a folded
@@ -44,7 +44,7 @@ def _in_calls(node: NodeView, place: int, call_of: dict[tuple[str, int], int]) -
     numbers = [call_of.get((path, place), 0) for path, _ in node.modules]
     if not any(numbers):
         return node
-    # What lies in a second call of something is itself there for the second time, whatever else it repeats.
+    # The contents of a second call are themselves there for the second time, beside all that they repeat inside it.
     suffixes: list[str] = []
     for number in numbers:
         suffixes.append(f"#{number + 1}" if number else suffixes[-1] if suffixes else "")
@@ -52,7 +52,7 @@ def _in_calls(node: NodeView, place: int, call_of: dict[tuple[str, int], int]) -
 
 
 def _period(values: Sequence[object]) -> int:
-    """The length of the shortest stretch that gives `values` when repeated (Knuth, Morris and Pratt's borders).
+    """Return the length of the shortest stretch that gives `values` when repeated (Knuth, Morris and Pratt's borders).
 
     >>> _period("abcabc"), _period("abcab"), _period("aaa")
     (3, 5, 1)

@@ -16,21 +16,21 @@ from typing import IO
 from fxopt.errors import FxoptError
 
 POLL_SECONDS = 0.1
-"""How often it is asked whether the answer is still wanted."""
+"""The interval at which `wanted` is asked whether the answer is still needed."""
 MOST_ANSWER = 256 * 2**20
 """Bytes of an answer: a picture of 12,000 boxes has some 30 MB."""
 MOST_SAID = 64 * 2**10
-"""Bytes of what a program says of its troubles."""
+"""Bytes kept of a program's messages about its troubles."""
 MOST_MEMORY = 4 * 2**30
 """Bytes of address space; held where the system can hold another process to it, as Linux does."""
 
 
 class EngineError(FxoptError, RuntimeError):
-    """A layout engine gave no layout: it is missing, crashed, took or wrote too much, or answered nonsense."""
+    """A layout engine failed: it is missing, crashed, took or wrote too much, or answered nonsense."""
 
 
 class LayoutStoppedError(FxoptError, RuntimeError):
-    """Nobody waits for this layout any more."""
+    """A layout that was stopped, because it is needed no longer."""
 
 
 def answer_of(
@@ -43,10 +43,10 @@ def answer_of(
     """Return what `command` writes when it reads `text`.
 
     The program is ended, with the programs that it has begun, at `timeout` seconds, beyond `most` bytes of answer, and
-    where the answer is no longer `wanted`.
+    once the answer is no longer `wanted`.
 
     Raises:
-        EngineError: it gave no answer within its bounds.
+        EngineError: it failed to answer within its bounds.
         LayoutStoppedError: the answer is no longer wanted.
     """
     program = command[0]

@@ -1,4 +1,4 @@
-"""Ways for edges that no engine has drawn: along those it drew where that can be, else straight down."""
+"""Routes of the edges that the engine left undrawn: along drawn ones if possible, else straight down."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Routes:
             self._inputs.setdefault(target, []).append(source)
 
     def route(self, source: int, target: int) -> Curve:
-        """A way from the one box to the other: of those that are known, the first that crosses the fewest boxes."""
+        """Return a way from the one box to the other: of the known ones, the first that crosses the fewest boxes."""
         if way := self._through_removed(source, target):
             return self._joined(way)
         start, end = _bottom(self._boxes[source]), _top(self._boxes[target])
@@ -55,7 +55,7 @@ class Routes:
         return min(ways, key=lambda curve: self._crossed(curve, source, target))
 
     def _crossed(self, curve: Curve, source: int, target: int) -> int:
-        """How many boxes a way leads through. One that turns back upwards is as bad as any can be."""
+        """Return the number of boxes that a way crosses. One that turns back upwards is as bad as any can be."""
         points = _sampled(curve)
         if (np.diff(points[:, 1]) < -1).any() and self._boxes[target][1] > self._boxes[source][1]:
             return len(self._boxes)
@@ -66,7 +66,7 @@ class Routes:
         return int(inside.sum())
 
     def _through_removed(self, source: int, target: int) -> tuple[int, ...]:
-        """The boxes on the old way between two, all but the ends removed; nothing where there is none."""
+        """Return the boxes on the old way between two, all but the ends removed; empty if there is no such way."""
         came_from: dict[int, int] = {}
         front = [source]
         for _ in range(LONGEST + 1):
@@ -92,7 +92,7 @@ class Routes:
         return tuple(points)
 
     def _into(self, source: int, target: int) -> list[Curve]:
-        """The old ways into a box from what a new one reads; they lead around what is between."""
+        """Return the old ways into a box from the inputs of a new one; they lead around the boxes between."""
         found, seen, todo = [], {source}, [source]
         while todo:
             for other in self._inputs.get(todo.pop(), ()):
@@ -105,7 +105,7 @@ class Routes:
         return found
 
     def _behind(self, index: int) -> list[int]:
-        """The old boxes that a new one leads to, through new ones alone."""
+        """Return the old boxes that a new one leads to, through new ones alone."""
         found, todo, seen = [], [index], {index}
         while todo:
             for user in self._users.get(todo.pop(), ()):
@@ -136,18 +136,18 @@ def _bow(start: tuple[float, float], end: tuple[float, float]) -> Curve:
 
 
 def _bezier(points: Sequence[float]) -> list[float]:
-    """A curve in Bézier pieces; a straight line is one piece."""
+    """Return a curve in Bézier pieces; a straight line is one piece."""
     return [*points] if len(points) >= 8 else [*points[:2], *_line(points[:2], points[-2:])]
 
 
 def _line(start: Sequence[float], end: Sequence[float]) -> list[float]:
-    """The piece that goes on from `start`, short of it, straight to `end`."""
+    """Return the piece that goes on from `start`, short of it, straight to `end`."""
     (x0, y0), (x1, y1) = start, end
     return [x0 + (x1 - x0) / 3, y0 + (y1 - y0) / 3, x0 + 2 * (x1 - x0) / 3, y0 + 2 * (y1 - y0) / 3, x1, y1]
 
 
 def _led(curve: Curve, end: tuple[float, float]) -> Curve:
-    """`curve` as far as it stays above `end`, and from there to it."""
+    """Return `curve` as far as it stays above `end`, and from there to it."""
     kept = 2
     while kept + 6 <= len(curve) and curve[kept + 5] < end[1] - 12:
         kept += 6
@@ -155,7 +155,7 @@ def _led(curve: Curve, end: tuple[float, float]) -> Curve:
 
 
 def _joining(start: tuple[float, float], curve: Curve) -> Curve:
-    """From `start` into `curve`, from where that is well below it on; straight to its end where it never is."""
+    """Return a way from `start` into `curve`, from its first point well below; else straight to the end of `curve`."""
     at = 0
     while at + 2 < len(curve) and curve[at + 1] < start[1] + 24:
         at += 6

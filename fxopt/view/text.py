@@ -1,4 +1,4 @@
-"""How much room a text takes, without a font to ask: the layout is made where no browser is."""
+"""Width of a text, found without a font: the layout is made before a browser sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NODE_HEIGHT, GROUP_HEIGHT = 36, 44
 
 
 def columns(text: str) -> int:
-    """How many monospace columns `text` takes: wide characters two, combining marks none.
+    """Return the number of monospace columns that `text` takes: wide characters two, combining marks none.
 
     >>> columns("abc"), columns("層"), columns("e" + chr(0x301))
     (3, 2, 1)

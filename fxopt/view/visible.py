@@ -1,4 +1,4 @@
-"""Which boxes a picture has: nodes, and modules folded into one box each."""
+"""The boxes of a picture: nodes, and modules folded into one box each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fxopt.view.graph_view import GraphView
 from fxopt.view.node_view import PART, NodeView
 
 HIDDEN_FIRST = frozenset({"constant", "size"})
-"""What a first picture leaves out, with a count. Constants are read by the operation beside them, and size
-arithmetic carries no tensor. Inputs and the output stay, although they compute nothing: they are where the
-reader starts and where the data goes."""
+"""The kinds that a first picture leaves out, with a count. Constants are read by the operation beside them, and size
+arithmetic carries no tensor. Inputs and the output stay, although they compute nothing: the reader starts there, and
+the data goes there."""
 
 _ASIDE_WORDS = {"constant": ("constant", "constants"), "size": ("size computation", "size computations")}
 
@@ -37,8 +37,8 @@ class Item:
 class VisibleGraph:
     """The boxes in an order that follows the data, and the edges between them as pairs of indices.
 
-    `owner` gives the box in which a node is seen; a node that is left out altogether has none. `reads` has the text
-    beside an edge: which operands of its target come along it, where that matters.
+    `owner` gives the box in which a node is seen; a node that is left out altogether is missing there. `reads` has the
+    text beside an edge: the operands of its target that come along it, if that matters.
     """
 
     items: tuple[Item, ...]
@@ -55,7 +55,7 @@ class VisibleGraph:
 
     @cached_property
     def caption(self) -> str:
-        """The caption with the counts of shown and hidden nodes: no picture leaves anything out in silence."""
+        """The caption with the counts of shown and hidden nodes: every picture names its omissions."""
         groups = [item for item in self.items if item.path]
         folded = sum(len(item.members) for item in groups)
         parts = [f"showing {len(self.items) - len(groups):,} of {self.total:,} nodes"]
@@ -68,15 +68,15 @@ class VisibleGraph:
         return ", ".join(parts)
 
     def find(self, name: str) -> int | None:
-        """The box in which the node `name`, or the folded module ``@path``, is seen."""
+        """Return the box in which the node `name`, or the folded module ``@path``, is seen."""
         return self.owner.get(name)
 
 
 def visible(view: GraphView, unfolded: Collection[str] = (), hide: Collection[str] = HIDDEN_FIRST) -> VisibleGraph:
-    """The picture of `view` in which the modules in `unfolded` are open and the others are one box each.
+    """Return the picture of `view` in which the modules in `unfolded` are open and the others are one box each.
 
-    A module that is called several times with other operations in between gets one box a call where one
-    box alone would make the data run in a circle.
+    A module that is called several times with other operations in between gets one box a call if one box alone would
+    make the data run in a circle.
     """
     groups = _Groups(view, frozenset(unfolded))
     boxes, hidden = _assign(view, groups, hide)
@@ -127,7 +127,7 @@ class _Groups:
         return f"@{path}~{run}" if path in self._split and run > 1 else f"@{path}"
 
     def split(self, names: Iterable[str]) -> bool:
-        """Give each run of the groups in `names` a box of its own; False if none is left to split.
+        """Give each run of the groups in `names` a box of its own; return False once all are split.
 
         Runs are intervals of the program order, and intervals of an order that the data follows cannot
         form a circle: the splitting ends.
@@ -181,7 +181,7 @@ def _edges(view: GraphView, boxes: _Boxes) -> dict[tuple[int, int], None]:
 
 
 def _reads(view: GraphView, boxes: _Boxes) -> Iterator[tuple[int, int, str]]:
-    """The operands that come along each edge into a node that has a box of its own."""
+    """Yield the operands that come along each edge into a node that has a box of its own."""
     box_of = {node.name: index for index, members in enumerate(boxes.members) for node in members}
     for operands in view.operands:
         target = box_of.get(operands.node)
@@ -190,9 +190,9 @@ def _reads(view: GraphView, boxes: _Boxes) -> Iterator[tuple[int, int, str]]:
 
 
 def _follow_data(count: int, edges: Collection[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """All indices so that every edge leads forward, as close to their own order as that allows.
+    """Return all indices so that every edge leads forward, as close to their own order as that allows.
 
-    Returned with those that lie on a circle or between two; these come last, in their own order.
+    Return as well those that lie on a circle or between two; these come last, in their own order.
     """
     order = _peel(range(count), edges)
     placed = set(order)
@@ -203,7 +203,7 @@ def _follow_data(count: int, edges: Collection[tuple[int, int]]) -> tuple[list[i
 
 
 def _peel(indices: Collection[int], edges: Iterable[tuple[int, int]]) -> list[int]:
-    """Those of `indices` that can be taken one by one, each after all that lead to it; smallest first."""
+    """Return those of `indices` that can be taken one by one, each after all that lead to it; smallest first."""
     users: dict[int, list[int]] = {index: [] for index in indices}
     waits = dict.fromkeys(indices, 0)
     for source, target in edges:
@@ -271,7 +271,7 @@ def module_title(path: str, kind: str) -> str:
 
 
 def short_path(path: str) -> str:
-    """The end of a dotted path that still says something: a bare number keeps the name before it.
+    """Return the end of a dotted path that is still telling: a bare number keeps the name before it.
 
     >>> short_path("encoder.layer.0"), short_path("encoder.layer.0.dense")
     ('layer.0', 'dense')
