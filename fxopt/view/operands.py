@@ -58,8 +58,7 @@ class Operands:
         return cls(node.name, tuple(names), not (alone and operation_name(node) in _EITHER_WAY))
 
     def along(self, box_of: Callable[[str], Any]) -> Iterable[tuple[Any, str]]:
-        """Yield each box that some are read from, with the text beside its edge; `box_of` gives None for a hidden node.
-        """
+        """Yield each box that some are read from, with the text beside its edge; `box_of` skips hidden nodes."""
         boxes = [box_of(name) if name else None for name in self.names]
         shown = [box for box in boxes if box is not None]
         for box in dict.fromkeys(shown):
