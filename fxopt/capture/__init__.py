@@ -1,4 +1,4 @@
-"""From a model to a graph module at module level, whose graph says what each node is and where it is from."""
+"""Capture: from a model to a graph module at module level, whose nodes have shapes and the lines they come from."""
 
 from fxopt.capture.checks import InputError, InputSizeError, install_checks
 from fxopt.capture.examples import example_inputs, trace

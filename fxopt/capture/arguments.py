@@ -72,7 +72,7 @@ class Arguments:
         if isinstance(value, (tuple, list)):
             parts = [self.of(part) for part in value]
             if hasattr(value, "_fields"):
-                # a subclass of a named tuple (PackedSequence) looks at what it is made of
+                # a subclass of a named tuple (PackedSequence) looks at its parts
                 plain = tuple in type(value).__bases__
                 return type(value)(*parts) if plain else self._create("call_function", type(value), tuple(parts))
             return tuple(parts) if isinstance(value, tuple) else parts
@@ -121,7 +121,7 @@ class Arguments:
 
     # ------------------------------------------------------------ outputs
     def output(self, value: Any) -> Any:
-        """The model's result, with nodes that build its containers and objects."""
+        """Return the model's result, with nodes that build its containers and objects."""
         if isinstance(value, (torch.Tensor, *SIZE_TYPES)):
             return self.of(value)
         kind: Any = type(value)
@@ -143,7 +143,7 @@ class Arguments:
         return self._object(value)
 
     def _dict(self, value: dict[Any, Any]) -> Any:
-        """A dict, or a ModelOutput of transformers, which is a dict and a dataclass."""
+        """Return a dict, or a ModelOutput of transformers, which is a dict and a dataclass."""
         kind: Any = type(value)
         if kind is not dict and kind is not collections.OrderedDict:
             declared = [field.name for field in dataclasses.fields(kind) if field.name in dict(value)]
@@ -159,7 +159,7 @@ class Arguments:
         return self._create("call_function", kind, args, kwargs)
 
     def _object(self, value: Any) -> Node:
-        """An object of another class: made of its tensors anew, or, without any, kept as it is."""
+        """Return an object of another class: made of its tensors anew, or, if it has none, kept as it is."""
         if isinstance(value, Iterator):
             line = calling_line()
             what = "forward returns" if line is None else f"{at(line)} passes on"
@@ -173,7 +173,7 @@ class Arguments:
 
 
 def _plain_number(value: Any) -> Any:
-    """A subclass of int or float (numpy's, an IntEnum) as the number that generated code can write."""
+    """Return a subclass of int or float (numpy's, an IntEnum) as the number that generated code can write."""
     if isinstance(value, float) and type(value) is not float:
         return float(value)
     if isinstance(value, int) and type(value) not in (int, bool):
@@ -182,9 +182,9 @@ def _plain_number(value: Any) -> Any:
 
 
 def make_placeholders(graph: Graph, inputs: Inputs) -> list[Node]:
-    """A placeholder for each argument, and nodes that take containers apart; one node for each tensor.
+    """Make a placeholder for each argument, and nodes that take containers apart; return one node for each tensor.
 
-    Arguments that are no tensors get a placeholder, too, so that the graph takes the calls that the model
+    Arguments of other types than tensors get a placeholder, too, so that the graph takes the calls that the model
     takes; their values are checked at each call.
     """
     made = {}

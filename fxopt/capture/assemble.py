@@ -1,4 +1,4 @@
-"""From a finished recording to a graph module that holds nothing of it but plain data."""
+"""From a finished recording to a graph module that holds only plain data of it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fxopt.capture.tape import Tape
 
 
 def graph_module_of(tape: Tape) -> GraphModule:
-    """The graph module of a recording, sharing its leaf modules and tensors with the model."""
+    """Return the graph module of a recording, sharing its leaf modules and tensors with the model."""
     remove_unused(tape.graph, tape.effects)
     return _assembled(tape)
 
 
 def partial_graph_module_of(tape: Tape) -> GraphModule | None:
-    """What was recorded before the model stopped; the last node is its output."""
+    """Return the part that was recorded before the model stopped; the last node is its output."""
     last = next((node for node in reversed(tape.graph.nodes) if node in tape.values), None)
     if last is None:
         return None
@@ -79,7 +79,7 @@ def at_path(model: nn.Module, path: str) -> Any:
 
 
 def adopt(gm: GraphModule, model: nn.Module) -> None:
-    """Give `gm` and its containers what the model says of itself: mode, persistence of buffers, config and device."""
+    """Give `gm` and its containers the model's properties: mode, persistence of buffers, config and device."""
     models = dict(model.named_modules())
     shared = set(map(id, model.modules()))
     for path, module in gm.named_modules():
@@ -89,7 +89,7 @@ def adopt(gm: GraphModule, model: nn.Module) -> None:
         module.training = counterpart.training if counterpart is not None else model.training
         kept = set() if counterpart is None else counterpart._buffers.keys()
         temporary = set() if counterpart is None else counterpart._non_persistent_buffers_set
-        # what is no buffer in the model must not become part of the state dict
+        # only buffers of the model may become part of the state dict
         module._non_persistent_buffers_set = {name for name in module._buffers if name in temporary or name not in kept}
     told = {name: getattr(model, name, None) for name in ("config", "device")}
     told = {name: value for name, value in told.items() if name == "config" or isinstance(value, torch.device)}
@@ -100,9 +100,9 @@ def adopt(gm: GraphModule, model: nn.Module) -> None:
 
 
 def remove_unused(graph: Graph, effects: set[Node]) -> None:
-    """Remove nodes that nothing uses, except those that write in place, draw random numbers or are modules.
+    """Remove unused nodes, except those that write in place, draw random numbers or are modules.
 
-    `Graph.eliminate_dead_code` would remove in-place operations whose result is not read.
+    `Graph.eliminate_dead_code` would remove in-place operations whose result is unused.
     """
     for node in reversed(graph.nodes):
         if node.users or node.op in ("placeholder", "output", "call_module") or node in effects:

@@ -1,4 +1,4 @@
-"""How long a recording may take, and the news of it meanwhile."""
+"""Time limit of a recording, and the news of it meanwhile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fxopt.capture.lines import calling_line
 from fxopt.capture.report import RecordingError
 
 SECONDS_BETWEEN_NEWS = 0.5
-"""How often a long recording tells that it goes on."""
+"""The interval of the news of a long recording."""
 
 
 class BudgetError(RecordingError):
@@ -17,9 +17,9 @@ class BudgetError(RecordingError):
 
 
 class Clock:
-    """Ends a recording that takes more than `budget` seconds, and tells how many calls there were so far.
+    """Ends a recording that takes more than `budget` seconds, and reports the number of calls so far.
 
-    The seconds are CPU time of the thread that records: the load of the machine does not decide which sizes are free.
+    The seconds are CPU time of the thread that records, so that the free sizes are independent of the machine's load.
     """
 
     def __init__(self, budget: float | None, tell: Callable[[int], None]) -> None:

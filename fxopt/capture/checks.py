@@ -1,4 +1,4 @@
-"""What a captured graph is good for: conditions on its inputs, checked before each call.
+"""Conditions on the inputs of a captured graph, checked before each call.
 
 The conditions are plain data in ``gm.meta["fxopt"].checks``. The check itself is a forward pre-hook,
 which a recompilation leaves in place; `deepcopy` of a graph module drops hooks, so a deepcopy hook puts
@@ -26,11 +26,11 @@ from fxopt.graph.nodes import SourceLine
 
 
 class InputError(FxoptError, ValueError):
-    """An input is not of the kind that the graph was captured for."""
+    """An input of a kind that the captured graph does not take."""
 
 
 class InputSizeError(InputError):
-    """An input has a size that the graph was not captured for."""
+    """An input of a size that the captured graph does not take."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True)
 class InputPath:
-    """Where a value lies among the inputs: ``past[0]['key']``."""
+    """The place of a value among the inputs: ``past[0]['key']``."""
 
     argument: str
     steps: tuple[Step, ...] = ()
@@ -130,7 +130,7 @@ class LengthCheck:
 
 @dataclass(frozen=True)
 class ValueCheck:
-    """An input that is no tensor has the example's value, which became part of the graph."""
+    """The check that an input of another type than a tensor has the example's value, which became part of the graph."""
 
     path: InputPath
     value: Any
@@ -207,9 +207,9 @@ def _paths(check: Check) -> list[InputPath]:
 
 
 def _scriptable(gm: GraphModule) -> GraphModule:
-    """The graph module as `torch.jit.script` is to see it: without the checks, and without the ledger.
+    """Return the graph module as `torch.jit.script` is to see it: without the checks, and without the ledger.
 
-    A script compiles hooks and children with the forward, and neither is written in its language.
+    A script compiles hooks and children with the forward, and both use Python beyond its language.
     """
     twin = shared_copy(gm)
     for key, hook in list(twin._forward_pre_hooks.items()):
@@ -223,7 +223,7 @@ def _scriptable(gm: GraphModule) -> GraphModule:
 def install_checks(gm: GraphModule) -> None:
     """Check the inputs of each call of `gm`, and of its deep copies, against its capture report.
 
-    Deep copies also keep what GraphModule forgets: which of its buffers are not part of the state.
+    Deep copies also keep a property that GraphModule forgets: which of its buffers are temporary.
     """
     gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
     gm.register_forward_pre_hook(check_inputs, with_kwargs=True)

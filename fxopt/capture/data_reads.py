@@ -14,11 +14,11 @@ _READS = frozenset(
      "allclose", "is_nonzero", "__contains__", "__array__", "data_ptr"}
 )  # fmt: skip
 _SIZED_BY_SHAPES = frozenset({"linalg_lstsq", "_ctc_loss"})
-"""Operations whose results have no size of their own, though torch says so."""
+"""Operations whose results have sizes given by shapes, though torch declares otherwise."""
 
 
 def read_by(name: str, result: Any) -> BakedValue | None:
-    """Return the value that a call of this name reads from a tensor; None where it reads none."""
+    """Return the value that a call of this name reads from a tensor; None if it reads none."""
     return BakedValue(name, repr(result)[:60], calling_line()) if name in _READS else None
 
 

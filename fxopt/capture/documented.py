@@ -1,4 +1,4 @@
-"""Examples of inputs for which there is no rule, of the shape that the documentation of `forward` gives them.
+"""Examples of inputs outside the rules, of the shape that the documentation of `forward` gives them.
 
 The models of transformers say of each input ``of shape `(batch_size, sequence_length, feature_dim)` ``. Sizes that are
 neither the batch nor a length are settings of the config under the same name.
@@ -31,7 +31,7 @@ class Documented:
 
 
 def documented(model: nn.Module, name: str) -> Documented | None:
-    """What the docstring says of this input; None where it gives no shape."""
+    """Return the kind and shape of this input from the docstring; None if it gives no shape."""
     text = type(model).forward.__doc__ or ""
     found = re.search(rf"^\s*{re.escape(name)} \([`']*(?:torch\.)?(\w*Tensor)\W*of shape\W*\(([^)]*)\)(.*)", text, re.M)
     if found is None:
@@ -44,9 +44,9 @@ def documented(model: nn.Module, name: str) -> Documented | None:
 def tensor_of(
     what: Documented, name: str, batch: int, length: int, setting: Callable[[str], Any], generator: Generator
 ) -> Tensor:
-    """A tensor of the documented shape: ones for a mask, noise, or small whole numbers.
+    """Return a tensor of the documented shape: ones for a mask, noise, or small whole numbers.
 
-    `setting` gives a setting of the config by its name, and raises where there is none.
+    `setting` gives a setting of the config by its name, and raises if it is missing.
     """
     shape = [_size(dimension, batch, length, setting) for dimension in what.dimensions]
     if name.endswith("mask") or what.kind == "BoolTensor":
@@ -67,7 +67,7 @@ def _size(dimension: str, batch: int, length: int, setting: Callable[[str], Any]
 
 
 def parts_of(config: Any) -> Mapping[str, Any]:
-    """The configs within a config, by name: ``text_config``, ``encoder``."""
+    """Return the configs within a config, by name: ``text_config``, ``encoder``."""
     return {
         name: part for name, part in vars(config).items() if hasattr(part, "model_type") and hasattr(part, "to_dict")
     }

@@ -12,10 +12,10 @@ from fxopt.capture.checks import InputError
 
 
 def main_input(model: nn.Module) -> Any:
-    """The name of the input that the model mainly reads, "" where its class says none; a list in OneFormer.
+    """Return the name of the input that the model mainly reads, "" if its class names none; a list in OneFormer.
 
-    Where that is only ``inputs``, it is the other name that forward has for it and that says of which kind it is:
-    a pair of encoder and decoder takes what its encoder does, a Perceiver what its preprocessor does.
+    If that is only ``inputs``, return the other name that forward has for it, which tells its kind: a pair of encoder
+    and decoder takes the input of its encoder, a Perceiver that of its preprocessor.
     """
     main = getattr(model, "main_input_name", None) or ""
     if main != "inputs":
@@ -26,7 +26,7 @@ def main_input(model: nn.Module) -> Any:
 
 
 def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor | dict[str, Tensor]:
-    """Of a Perceiver, whose preprocessor decides what it reads: without one, vectors of its own width."""
+    """Return the input of a Perceiver, as its preprocessor decides; without one, vectors of its own width."""
     kind = type(example.model).__name__
     perceiver = getattr(example.model, "perceiver", example.model)
     preprocessor = getattr(perceiver, "input_preprocessor", perceiver)
@@ -46,7 +46,7 @@ def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor | dict[str,
 
 
 def _video_with_sound(example: Any, generator: Generator) -> dict[str, Tensor]:
-    """Of a multimodal Perceiver, which is to find the label: zeros stand for it."""
+    """Return the input of a multimodal Perceiver, which is to find the label: zeros stand for it."""
     frames, samples = example.known("num_frames"), example.known("audio_samples_per_frame")
     return {
         "image": torch.randn(example.batch, frames, 3, *example.image_size, generator=generator),
@@ -56,5 +56,5 @@ def _video_with_sound(example: Any, generator: Generator) -> dict[str, Tensor]:
 
 
 def few_output_points(example: Any, generator: Generator) -> dict[str, Tensor | None]:
-    """The first points of what a multimodal Perceiver reconstructs; all would be a million."""
+    """Return the first points that a multimodal Perceiver is to reconstruct; all would be a million."""
     return {"image": torch.arange(example.sequence), "audio": torch.arange(example.sequence // 2), "label": None}

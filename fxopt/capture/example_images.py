@@ -20,7 +20,7 @@ _PAIRS = ("lightglue", "superglue", "efficientloftr")
 
 
 def grid_of(example: Any) -> tuple[int, int]:
-    """Patches of one image in height and width: twice what is merged to one token."""
+    """Return the patches of one image in height and width: twice the number that is merged to one token."""
     merged = example.known_or(2, "spatial_merge_size")
     return 2 * merged, 2 * merged
 
@@ -30,17 +30,17 @@ def has_grid(example: Any) -> bool:
 
 
 def grid(example: Any, generator: Generator) -> Tensor:
-    """Of each image, one frame and its patches in height and width."""
+    """Return, for each image, one frame and its patches in height and width."""
     return torch.tensor([[1, *grid_of(example)]] * example.batch)
 
 
 def merge_sizes(example: Any, generator: Generator) -> Tensor:
-    """Of each image, how many of its patches in a row and a column become one token."""
+    """Return, for each image, how many of its patches in a row and a column become one token."""
     return torch.full((example.batch,), example.known_or(1, "spatial_merge_size"))
 
 
 def patches(example: Any, generator: Generator) -> Tensor:
-    """The patches of all images, one after another, each with its pixels in a row."""
+    """Return the patches of all images, one after another, each with its pixels in a row."""
     height, width = grid_of(example)
     vision = getattr(example.config, "vision_config", example.config)
     channels = next((getattr(vision, n) for n in ("in_channels", "in_chans", "num_channels") if hasattr(vision, n)), 3)
@@ -50,13 +50,13 @@ def patches(example: Any, generator: Generator) -> Tensor:
 
 
 def patches_of_each(example: Any, generator: Generator) -> Tensor:
-    """The patches of each image by itself, padded to one number."""
+    """Return the patches of each image by itself, padded to one number."""
     flat = patches(example, generator)
     return flat.reshape(example.batch, -1, flat.shape[-1])
 
 
 def image_shape(example: Any, height: int, width: int) -> tuple[int, ...]:
-    """The shape of images where the model takes them in groups: tiles, pairs, several to a row."""
+    """Return the shape of images if the model takes them in groups: tiles, pairs, several to a row."""
     channels = example.known_or(3, "num_channels", "in_channels")
     one = (channels, height, width)
     if getattr(example.config, "model_type", "") in _PAIRS:
@@ -73,13 +73,13 @@ def image_shape(example: Any, height: int, width: int) -> tuple[int, ...]:
 
 
 def has_image_sizes(model: Any) -> bool:
-    """Whether the sizes of the images before they were cut or padded matter: with Pixtral, and LLaVA-NeXT's tiles."""
+    """Return whether the sizes of the images before cutting or padding matter: for Pixtral, and LLaVA-NeXT's tiles."""
     vision = getattr(model.config, "vision_config", None)
     return getattr(vision, "model_type", "") == "pixtral" or hasattr(model.config, "image_grid_pinpoints")
 
 
 def companions_of(model: Any) -> tuple[str, ...]:
-    """The inputs that tell of images, of which this model may take some."""
+    """Return the inputs about images of which this model may take some."""
     return COMPANIONS if has_image_sizes(model) else tuple(name for name in COMPANIONS if name != "image_sizes")
 
 
@@ -102,28 +102,28 @@ def aspect_ratio_mask(example: Any, generator: Generator) -> Tensor:
 
 
 def high_resolution(example: Any, generator: Generator) -> Tensor:
-    """The same images for a second tower, which sees more pixels."""
+    """Return the same images for a second tower, which sees more pixels."""
     size = example.config.high_res_vision_config.image_size
     return torch.randn(example.batch, 3, size, size, generator=generator)
 
 
 def spatial_shapes(example: Any, generator: Generator) -> Tensor:
-    """Of each image, its patches in height and width."""
+    """Return, for each image, its patches in height and width."""
     return torch.tensor([grid_of(example)] * example.batch)
 
 
 def image_attention_mask(example: Any, generator: Generator) -> Tensor:
-    """Every token reads the one image."""
+    """Return a mask with which every token reads the one image."""
     return torch.ones(*example.tokens, 1, dtype=torch.int64)
 
 
 def cross_attention_mask(example: Any, generator: Generator) -> Tensor:
-    """Every token reads every tile of the one image."""
+    """Return a mask with which every token reads every tile of the one image."""
     return torch.ones(*example.tokens, 1, example.known("max_num_tiles"), dtype=torch.int64)
 
 
 def latent_places(example: Any, generator: Generator) -> Tensor:
-    """The places in the text where the latent queries of the image go."""
+    """Return the places in the text where the latent queries of the image go."""
     places = torch.zeros(example.tokens, dtype=torch.int64)
     places[:, 1 : 1 + example.known("latent_query_num")] = 1
     return places

@@ -23,7 +23,7 @@ from fxopt.capture.structure import tensors_of
 
 @dataclass(frozen=True)
 class Medium:
-    """One kind of what stands within a text."""
+    """One kind of media within a text."""
 
     input: str
     tokens: tuple[str, ...]
@@ -42,7 +42,7 @@ MEDIA = (
 
 
 def with_media(example: Any, names: Collection[str]) -> Any:
-    """The example with a token for each feature of the images, videos and sounds among `names`."""
+    """Return the example with a token for each feature of the images, videos and sounds among `names`."""
     if "input_ids" not in names or example.is_given("input_ids"):
         return example
     for medium in MEDIA:
@@ -59,7 +59,7 @@ def with_media(example: Any, names: Collection[str]) -> Any:
 
 
 def token_of(example: Any, medium: Medium) -> int | None:
-    """The token that stands for a part of it; None for a model whose text has no place for it."""
+    """Return the token that stands for a part of the medium; None for a model whose text has no place for it."""
     takes = example.takes
     if "input_ids" not in takes or medium.input not in takes or not hasattr(example.model, medium.method):
         return None
@@ -68,7 +68,7 @@ def token_of(example: Any, medium: Medium) -> int | None:
 
 
 def _placed(example: Any, medium: Medium, token: int) -> tuple[Any, int]:
-    """The example with the medium in a shape that the model takes, and the number of its features in a row."""
+    """Return the example with the medium in a shape that the model takes, and the number of its features in a row."""
     method = getattr(example.model, medium.method)
     takes = inspect.signature(method).parameters
     names = [name for name in (medium.input, *companions_of(example.model)) if name in takes and name in example.takes]
@@ -86,9 +86,9 @@ def _placed(example: Any, medium: Medium, token: int) -> tuple[Any, int]:
 
 
 def first_taken(example: Any, function: Callable[..., Any], names: Collection[str], varied: str) -> tuple[Any, Any]:
-    """The first example that `function` takes, with `varied` in one shape or another, and its answer.
+    """Return the first example that `function` takes, with `varied` in one shape or another, and its answer.
 
-    Where it takes none: the example as it was, and what the function raised at it.
+    If it takes none: the example as it was, and the first error of the function.
     """
     first: Exception | None = None
     for tried in _variants(example, varied):
@@ -103,7 +103,7 @@ def first_taken(example: Any, function: Callable[..., Any], names: Collection[st
 
 
 def is_in_doubt(example: Any, name: str) -> bool:
-    """Whether models of one kind take this input in several shapes, and the model itself has not been asked yet."""
+    """Return whether models of one kind take this input in several shapes, and the model itself is still unasked."""
     if example.is_given(name) or example.placed:
         return False
     if name == "pixel_values":
@@ -121,7 +121,7 @@ def _variants(example: Any, varied: str) -> Iterator[Any]:
 
 
 def token_kinds(example: Any, generator: Generator) -> Tensor:
-    """Of each token whether it is text, or a part of an image, a video or a sound."""
+    """Return for each token whether it is text, or a part of an image, a video or a sound."""
     ids: Tensor = example.value("input_ids")
     kinds = torch.zeros_like(ids)
     for medium in MEDIA:

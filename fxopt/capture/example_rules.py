@@ -1,4 +1,4 @@
-"""How an example of each input of transformers is made: a rule a name, in one table."""
+"""Rules that make an example of each input of transformers: a rule a name, in one table."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class Example:
     batch: int
     sequence: int
     placed: Mapping[int, int] = field(default_factory=dict, hash=False)
-    """How many tokens of each row stand for an image, a video or a sound, by token."""
+    """The number of tokens of each row that stand for an image, a video or a sound, by token."""
     made: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """What is there already: the caller's own values, the cache, inputs in the shape that the model takes."""
+    """The values already made: the caller's own, the cache, inputs in the shape that the model takes."""
     given: Collection[str] = ()
     """The names of the caller's own values."""
     part: str = ""
@@ -76,14 +76,14 @@ class Example:
         if name in self.made:
             return self.made[name]
         rule = RULES.get(name) or self._documented(name)
-        # a generator for each name, so that a tensor does not depend on which others are asked for
+        # a generator for each name, so that a tensor is independent of the other requested ones
         value = rule(self, Generator().manual_seed(zlib.crc32(name.encode())))
         if isinstance(value, Tensor) and value.is_floating_point():
             return value.to(next((p.dtype for p in self.model.parameters() if p.is_floating_point()), value.dtype))
         return value
 
     def _documented(self, name: str) -> Callable[[Example, Generator], Any]:
-        """The rule for an input that has none here: the shape that the docstring of forward says."""
+        """Return the rule for an input that is missing in the table: the shape that the docstring of forward gives."""
         what = documented(self.model, name)
         if what is None:
             raise InputError(f"no rule makes an example of {name}; there are rules for {', '.join(RULES)}: {_REMEDY}")
@@ -119,9 +119,9 @@ class Example:
         return any(name in self.made for name in CACHES)
 
     def after(self, inputs: Mapping[str, Any]) -> Example:
-        """The example of the next token, with the cache that the model returns for `inputs`.
+        """Return the example of the next token, with the cache that the model returns for `inputs`.
 
-        A decoder has read half as many tokens as the encoder, lest the two lengths be taken for one.
+        A decoder has read half as many tokens as the encoder, so that the two lengths stay distinct.
         """
         if "decoder_input_ids" in inputs:
             read = inputs["decoder_input_ids"][:, : -(-self.sequence // 2)]
@@ -134,7 +134,7 @@ class Example:
         return replace(self, made={**self.made, **dict.fromkeys(CACHES, cache)})
 
     def known(self, *names: str) -> Any:
-        """The first of these settings that the config, or that of one of its parts, has."""
+        """Return the first of these settings that the config, or that of one of its parts, has."""
         configs = [getattr(self.config, self.part, None)] if self.part else []
         configs += [self.config, *(getattr(self.config, part, None) for part in _PARTS)]
         configs += parts_of(self.config).values()
@@ -193,7 +193,7 @@ class Example:
         return ids if pad is None else ids.masked_fill(mask == 0, pad)
 
     def encoder_ids(self, generator: Generator) -> Tensor:
-        """Of a model of two sides, whose encoder reads all tokens again, also where there is a cache."""
+        """Return the ids for a model of two sides: its encoder reads all tokens again, with a cache as well."""
         whole = (
             replace(self, made={name: each for name, each in self.made.items() if name not in CACHES})
             if self.known_or(False, "is_encoder_decoder")
@@ -202,7 +202,7 @@ class Example:
         return whole.token_ids(generator)
 
     def decoder_ids(self, generator: Generator) -> Tensor:
-        """Of the decoder's vocabulary, which is another than the encoder's where each has a config of its own."""
+        """Return ids of the decoder's vocabulary, which differs from the encoder's if each has a config of its own."""
         channels = getattr(getattr(self.config, "decoder_config", None), "num_channels", None)  # of sound, in Dia
         shape = self.tokens if channels is None else (*self.tokens, channels)
         return replace(self, part="decoder")._ordinary_ids(shape, generator)
@@ -219,7 +219,7 @@ class Example:
         return known[torch.randint(len(known), shape, generator=generator)]
 
     def _id(self, name: str) -> int | None:
-        """A special token of the vocabulary; the first where there are several."""
+        """Return a special token of the vocabulary; the first if there are several."""
         value = self.known_or(None, name)
         first = value[0] if isinstance(value, list) and value else value
         return first if isinstance(first, int) and 0 <= first < self.known("vocab_size", "num_hash_buckets") else None
@@ -246,7 +246,7 @@ class Example:
         return replace(self, part="decoder").embeddings(generator)
 
     def encoded(self, generator: Generator) -> Tensor:
-        """What an encoder gives to a decoder or a Q-former: vectors of the encoder's own width."""
+        """Return an encoder's output for a decoder or a Q-former: vectors of the encoder's own width."""
         width = self.known("encoder_hidden_size", "cross_attention_hidden_size", "hidden_size", "d_model")
         return torch.randn(self.batch, self.sequence, width, generator=generator)
 
@@ -261,7 +261,7 @@ class Example:
         return torch.cat([corners, corners + min(100, most // 4)], -1)
 
     def encoder_outputs(self, generator: Generator) -> Any:
-        """What the encoder of this model gives for its inputs."""
+        """Return the output of this model's encoder for its inputs."""
         model: Any = self.model
         encoder = model.get_encoder()
         main = encoder.main_input_name
@@ -282,7 +282,7 @@ class Example:
         return torch.randn(shape, generator=generator)
 
     def videos(self, generator: Generator) -> Tensor:
-        """Of each video a few frames; all patches one after another where their grid tells them apart."""
+        """Return a few frames of each video; all patches one after another if their grid tells them apart."""
         if "video_grid_thw" in self.takes:
             return patches(self, generator)
         frames = self.known_or(2 * self.known_or(1, "tubelet_size"), "num_frames")
@@ -301,7 +301,7 @@ class Example:
         return torch.ones(self.batch, *self.image_size, dtype=torch.int64)
 
     def patch_mask(self, generator: Generator) -> Tensor:
-        """Which patches are masked, for pretraining."""
+        """Return the mask of patches, for pretraining."""
         height, width = self.image_size
         patch = self.known("patch_size", "encoder_stride")
         return torch.rand(self.batch, (height // patch) * (width // patch), generator=generator) < 0.5
@@ -334,7 +334,7 @@ class Example:
     def spectrogram(self, generator: Generator) -> Tensor:
         bins = self.known_or(None, "num_mel_bins")
         if bins is not None and hasattr(self.config, "max_source_positions"):
-            frames = 2 * self.config.max_source_positions  # whisper takes 30 seconds, no more and no less
+            frames = 2 * self.config.max_source_positions  # whisper takes exactly 30 seconds
             if not hasattr(self.config, "input_feat_per_channel"):
                 return torch.randn(self.batch, bins, frames, generator=generator)
         width = self.known(*WIDTHS)
@@ -360,7 +360,7 @@ class Example:
         return torch.ones(self.past(generator).shape, dtype=torch.bool)
 
     def past_padding(self, generator: Generator) -> Tensor:
-        """No moment of the past is padding."""
+        """Return zeros: every moment of the past is real, and none is padding."""
         return torch.zeros(self.past(generator).shape, dtype=torch.int64)
 
     def past_features(self, generator: Generator) -> Tensor:
@@ -375,7 +375,7 @@ class Example:
         shape = (self.batch, self.known("prediction_length"), self.known("num_time_features"))
         return torch.randn(shape, generator=generator)
 
-    # ------------------------------------------------------------ what is to be learned
+    # ------------------------------------------------------------ labels
     def labels(self, generator: Generator) -> Tensor:
         head = type(self.model).__name__
         if "SequenceClassification" in head or "ImageClassification" in head:

@@ -15,7 +15,7 @@ WIDTHS = (
 """Settings that say how many numbers a moment of sound has."""
 
 _FRAMES = 400
-"""A multiple of what encoders of sound are known to cut their input to."""
+"""A multiple of the lengths to which encoders of sound are known to cut their input."""
 _SAMPLES = 7680
 
 
@@ -46,7 +46,7 @@ def _of_patches(example: Any, value: Tensor) -> Iterator[Tensor]:
 
 
 def _of_images(value: Tensor) -> Iterator[Tensor]:
-    """One image or frame to a row where the model takes several."""
+    """Yield one image or frame to a row, for a model that takes several."""
     if value.dim() == 4:
         yield value[:, None]
         yield torch.stack([value, value], 1)

@@ -60,15 +60,15 @@ def example_inputs(
     sequence: int = 16,
     inputs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Values for the inputs of a transformers model by name; the same for the same model and sizes.
+    """Return values for the inputs of a transformers model by name; the same for the same model and sizes.
 
-    Text is random token ids; three of four rows are padded at the end, so that masks matter. Images,
-    waveforms and spectrograms are normal noise of the size that the config names. Where the names include
-    the model's cache (``cache``, ``past_key_values``), it is what the model itself returns for `sequence`
-    tokens, and the other inputs are those of the next token.
+    Text is random token ids; three of four rows are padded at the end, so that masks matter. Images, waveforms and
+    spectrograms are normal noise of the size that the config names. If the names include the model's cache (``cache``,
+    ``past_key_values``), it is the cache that the model itself returns for `sequence` tokens, and the other inputs are
+    those of the next token.
 
-    Values in `inputs` are taken as they are. Raises `InputError` for a model without a config, and for an
-    input that it knows no rule for.
+    Values in `inputs` are taken as they are. Raises `InputError` for a model without a config, and for an input outside
+    the rules.
     """
     if type(model).forward is nn.Module.forward:
         parts = ", ".join(name for name, _ in model.named_children())
@@ -100,27 +100,28 @@ def example_inputs(
 
 
 def is_needed(model: nn.Module, name: str) -> bool:
-    """Whether the documentation of forward gives this input a shape, and does not call it optional."""
+    """Return whether the documentation of forward gives this input a shape, and leaves out "optional"."""
     what = documented(model, name)
     return what is not None and not what.optional
 
 
 def _own_name(name: str, takes: Mapping[str, Any]) -> str:
-    """What this model calls the input: transformers has renamed its cache."""
+    """Return the model's own name for the input: transformers has renamed its cache."""
     if name in CACHES and name not in takes:
         return next((other for other in CACHES if other in takes), name)
     return name
 
 
 def hears_beside_text(config: Any) -> bool:
-    """Whether a model compares texts with sounds; one whose text has tokens for a sound reads text alone, too."""
+    """Return whether a model compares texts with sounds; one whose text has tokens for a sound reads text alone, too.
+    """
     hears = hasattr(config, "audio_config") or hasattr(config, "speech_config")
     has_token = any(hasattr(config, name) for name in ("audio_token_id", "audio_token_index"))
     return hears and hasattr(config, "text_config") and not has_token
 
 
 def default_names(model: nn.Module) -> list[str]:
-    """The inputs that the model needs: its main one, its mask, all modalities, the decoder's."""
+    """Return the inputs that the model needs: its main one, its mask, all modalities, the decoder's."""
     takes = inspect.signature(model.forward).parameters
     config: Any = model.config
     main = main_input(model) or next(iter(takes))

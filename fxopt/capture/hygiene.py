@@ -19,9 +19,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 from fxopt.capture.structure import is_plain_object
 
 REPLAY_SEED = 0
-"""Where random numbers start when graph and model are compared.
+"""The seed of random numbers when graph and model are compared.
 
-A recording starts elsewhere, so that the comparison finds what it drew outside of torch and made a constant.
+A recording starts elsewhere, so that the comparison finds numbers drawn outside of torch that became constants.
 """
 
 _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
@@ -29,7 +29,7 @@ _MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 @dataclass(eq=False)
 class Before:
-    """A model as it was: its buffers; and at the end what its run left behind elsewhere.
+    """A model as it was: its buffers; and at the end the other traces of its run.
 
     ``assigned`` are the attributes of modules that it assigned to, ``drawn`` the generators of random
     numbers that it drew from besides torch's.
@@ -66,11 +66,11 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                         with torch.inference_mode(buffer.is_inference()):
                             buffer.copy_(value)
                     if buffer.requires_grad != value.requires_grad:
-                        buffer.detach_()  # what was written into it needs a gradient
+                        buffer.detach_()  # the values written into it need a gradient
 
 
 def _version(buffer: torch.Tensor) -> int:
-    """The count of writes; 0 for what was made under `inference_mode`, which counts none."""
+    """Return the count of writes; 0 for a buffer made under `inference_mode`, which counts none."""
     return 0 if buffer.is_inference() else buffer._version
 
 
@@ -87,7 +87,7 @@ def _preserved_modes() -> Iterator[None]:
             torch.set_default_dtype(dtype)
         if _default_device() != device:
             torch.set_default_device(device)
-        # a graph that raises within an autocast region does not leave it
+        # a graph that raises within an autocast region stays in it
         for kind, enabled, fast in autocast:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, fast)
@@ -96,7 +96,7 @@ def _preserved_modes() -> Iterator[None]:
 
 
 def has_same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one layout hold the same; for sparse ones torch has no such operation."""
+    """Return whether two tensors of one layout hold the same; for sparse ones torch has no such operation."""
     return all(map(torch.equal, _strided_parts(one), _strided_parts(other)))
 
 
@@ -149,7 +149,7 @@ def _preserved_generators(seed: int | None, drawn: list[str]) -> Iterator[None]:
 
 
 def _states_outside_torch() -> dict[str, tuple[Any, Callable[[], None]]]:
-    """The state of each generator as a value, and what brings it back."""
+    """Return the state of each generator as a value, and a function that restores it."""
     python = random.getstate()
     states: dict[str, tuple[Any, Callable[[], None]]] = {"random": (python, lambda: random.setstate(python))}
     if "numpy" in sys.modules:
@@ -168,7 +168,7 @@ class _ModuleState:
         self.tensors = {**module._parameters, **module._buffers}
 
     def bring_back(self) -> list[str]:
-        """Bring it back, but for what its containers hold; the names of what was assigned to."""
+        """Restore the module, apart from the contents of its containers; return the names of assigned attributes."""
         module, attributes = self.module, self.attributes
         if type(module) is not self.kind:
             module.__class__ = self.kind  # a lazy layer becomes another when it first runs
@@ -184,11 +184,11 @@ class _ModuleState:
 
 _CONTAINERS = (list, dict, collections.OrderedDict, set)
 _PLAIN = {type(None), bool, int, float, str, torch.Tensor, nn.Parameter, torch.dtype}
-"""What holds nothing: the most of what there is to look at."""
+"""Types of values without contents: most of the values that are looked at."""
 
 
 def _contents_of(model: nn.Module) -> list[tuple[Any, Any]]:
-    """The containers, objects and generators that a run of `model` could write to, and what they hold."""
+    """Return the containers, objects and generators that a run of `model` could write to, and their contents."""
     found: dict[int, tuple[Any, Any]] = {}
 
     def note(value: Any, depth: int) -> None:
@@ -214,7 +214,7 @@ def _contents_of(model: nn.Module) -> list[tuple[Any, Any]]:
 
 
 def _values_in_code(model: nn.Module) -> Iterator[Any]:
-    """What the classes of `model` and the files that define them hold: caches, say."""
+    """Yield the values in the classes of `model` and the files that define them: caches, say."""
     kinds = {base for module in model.modules() for base in type(module).__mro__}
     kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] not in ("torch", "builtins")}
     for kind in kinds:
@@ -224,7 +224,7 @@ def _values_in_code(model: nn.Module) -> Iterator[Any]:
 
 
 def _refill(container: Any, contents: Any) -> None:
-    """Bring back what `container` held; None is for nothing."""
+    """Restore the contents of `container`; None stands for an empty one."""
     if contents is None:
         if container:
             container.clear()

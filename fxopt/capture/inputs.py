@@ -20,7 +20,7 @@ _LITERALS = (type(None), bool, int, float, str)
 
 @dataclass(frozen=True, eq=False)
 class Argument:
-    """One argument of the model's forward; `keyword` is None where it is passed by position."""
+    """One argument of the model's forward; `keyword` is None if it is passed by position."""
 
     name: str
     value: Any
@@ -47,7 +47,7 @@ class Inputs:
     skeletons: tuple[Any, ...]
 
     def call(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same call with other things in the place of its tensors, in fresh containers."""
+        """Return the same call with other things in the place of its tensors, in fresh containers."""
         values = assemble(self.skeletons, tensors)
         pairs = list(zip(self.arguments, values))
         args = tuple(value for argument, value in pairs if argument.keyword is None)
@@ -64,7 +64,7 @@ class Inputs:
         return Inputs(arguments, renewed, self.skeletons)
 
     def checks(self, ranks: bool = True) -> tuple[Check, ...]:
-        """What holds for the kinds and values of the inputs, sizes aside."""
+        """Return the checks for the kinds and values of the inputs, sizes aside."""
         found: list[Check] = []
         for argument in self.arguments:
             found += _structure_checks(InputPath(argument.name), argument.value)
@@ -81,7 +81,7 @@ def identifier(text: str) -> str:
 def bind(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
     """Find the argument of ``model.forward`` for each of the example's values.
 
-    Raises `InputError` where they do not fit its signature.
+    Raises `InputError` if they do not fit its signature.
     """
     signature = inspect.signature(model.forward)
     try:
@@ -112,7 +112,7 @@ def _inputs(arguments: tuple[Argument, ...]) -> Inputs:
 
 
 def _tensor_paths(path: InputPath, value: Any) -> Iterator[InputPath]:
-    """Where the tensors of `value` lie, in the order of `dismantle`."""
+    """Return the paths of the tensors of `value`, in the order of `dismantle`."""
     if isinstance(value, torch.Tensor):
         yield path
     elif isinstance(value, (list, tuple, dict)):

@@ -19,9 +19,9 @@ from fxopt.graph.nodes import SourceLine
 
 
 class Told:
-    """True in the thread that made it, false in all others; takes the place of a bool.
+    """An object in the place of a bool: true in the thread that made it, false in all others.
 
-    ``asked`` is the line of the model that last asked; torch's own questions do not count.
+    ``asked`` is the line of the model that last asked; torch's own questions are ignored.
     """
 
     def __init__(self, answer: bool = True) -> None:
@@ -54,10 +54,11 @@ class Told:
 
 @contextlib.contextmanager
 def exporting(told: Told) -> Iterator[None]:
-    """Answer ``torch.compiler.is_exporting()`` in this thread with `told`, and have nothing compiled meanwhile.
+    """Answer ``torch.compiler.is_exporting()`` in this thread with `told`, and turn the compiler off meanwhile.
 
-    Told that they are exported, models keep to what does not depend on data: transformers always builds its masks. The
-    compiler would give up on a function that it meets during a recording, for good: ``torch.cond`` fails ever after.
+    Told that they are exported, models keep to code that is independent of data: transformers always builds its masks.
+    The compiler would give up on a function that it meets during a recording, for good: ``torch.cond`` fails ever
+    after.
     """
     compiler: Any = torch.compiler
     flags = compiler._is_compiling_flag, compiler._is_exporting_flag
@@ -82,7 +83,7 @@ def not_exporting() -> Iterator[None]:
 
 @contextlib.contextmanager
 def autocast_regions(enter: Callable[[Any], None], leave: Callable[[Any], None]) -> Iterator[None]:
-    """Tell of the autocast regions that this thread enters and leaves: function modes do not see them."""
+    """Report the autocast regions that this thread enters and leaves: function modes do not see them."""
     thread = threading.get_ident()
     kind: Any = torch.autocast
     kept_enter, kept_exit = kind.__enter__, kind.__exit__
@@ -107,10 +108,10 @@ def autocast_regions(enter: Callable[[Any], None], leave: Callable[[Any], None])
 
 @contextlib.contextmanager
 def lengths_as_sizes(model: nn.Module) -> Iterator[None]:
-    """Let ``len(x)`` in the code of `model` give ``x.shape[0]`` as it is, where that is symbolic.
+    """Let ``len(x)`` in the code of `model` give ``x.shape[0]`` as it is, if that is symbolic.
 
-    Python makes an int of what ``__len__`` returns, and torch then fixes the size. So the name is looked up in the
-    globals of the model's own code, as `torch.fx.wrap` has it; code that has a ``len`` of its own keeps it.
+    Python makes an int of the return value of ``__len__``, and torch then fixes the size. So the name is looked up in
+    the globals of the model's own code, as `torch.fx.wrap` has it; code that has a ``len`` of its own keeps it.
     """
     changed = [names for names in _globals_of(model) if "len" not in names]
     for names in changed:
@@ -129,7 +130,7 @@ def _length(of: Any) -> Any:
 
 
 def _globals_of(model: nn.Module) -> list[dict[str, Any]]:
-    """The globals of the methods of the model's modules, and of the functions that these name, each once."""
+    """Return the globals of the methods of the model's modules, and of the functions that these name, each once."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     methods = _functions(value for kind in kinds for value in vars(kind).values())
     of_methods = {id(each.__globals__): each.__globals__ for each in methods}
@@ -138,7 +139,7 @@ def _globals_of(model: nn.Module) -> list[dict[str, Any]]:
 
 
 def _functions(values: Iterable[Any]) -> list[FunctionType]:
-    """The functions of a model's code among `values`, static methods and wrapped ones included."""
+    """Return the functions of a model's code among `values`, static methods and wrapped ones included."""
     found = (inspect.unwrap(getattr(value, "__func__", value)) for value in values if _is_function(value))
     return [each for each in found if isinstance(each, FunctionType) and is_models(each.__code__.co_filename)]
 

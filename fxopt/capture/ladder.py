@@ -46,10 +46,9 @@ def capture(
 ) -> GraphModule:
     """Capture `model` as a graph of its leaf modules and of torch functions.
 
-    `args` and `kwargs` are an example call. The graph module takes the same calls, at other sizes where
-    they are free; ``gm.meta["fxopt"]`` is the `CaptureReport`. The model is not changed, but its leaf
-    modules and tensors are shared. A model that is a graph module already is returned as it is, with
-    shapes filled in.
+    `args` and `kwargs` are an example call. The graph module takes the same calls, at other sizes if they are free;
+    ``gm.meta["fxopt"]`` is the `CaptureReport`. The model stays unchanged, and shares its leaf modules and tensors. A
+    model that is a graph module already is returned as it is, with shapes filled in.
 
     The ways, in order: torch.fx itself for plain modules; a recording with symbolic sizes; with the
     example's sizes; and, on request, with real values.
@@ -68,16 +67,16 @@ def capture(
             of module and path.
         budget: seconds of CPU time for the symbolic way. After that only the batch is kept free, within half of
             them; then all sizes are fixed.
-        allow_baked: take, where nothing else works, a graph in which values of the example are
-            constants: ``if x.sum() > 0`` then always goes the example's way.
+        allow_baked: take, as a last resort, a graph in which values of the example are constants: ``if x.sum() > 0``
+            then always goes the example's way.
         verify: replay the graph against the model, at the example and at other sizes.
         progress: is told each stage in a few words, and twice a second how far a recording is; where it
             returns False, the capture ends.
 
     Raises:
-        CaptureError: no way worked; it says why for each, and what to try.
+        CaptureError: every way failed; the message says why for each, and gives remedies.
         CaptureCancelledError: `progress` returned False.
-        InputError: the example does not fit the model, or `dynamic` does not fit the example.
+        InputError: the example misfits the model, or `dynamic` the example.
     """
     refuse_shadowed_methods(model)
     inputs = bind(model, args, kwargs or {})
@@ -140,7 +139,7 @@ def _climb(rungs: Rungs, allow_baked: bool, verify: bool) -> GraphModule:
                 report = verified(captured, rungs.model, rungs.inputs, expected)
         except CaptureCancelledError:
             raise
-        except Exception as error:  # noqa: BLE001  whatever it is, it is told, and the next way is tried
+        except Exception as error:  # noqa: BLE001  any error is reported, and the next way is tried
             failures.add(name, error, time.perf_counter() - begun)
             continue
         seconds = time.perf_counter() - started
@@ -161,7 +160,7 @@ def _answer_of_model(rungs: Rungs) -> Outcome:
 
 
 class _Failures:
-    """What was tried in vain, and what came of it."""
+    """The ways that were tried in vain, and their errors."""
 
     def __init__(self, rungs: Rungs, allow_baked: bool) -> None:
         self.ways: list[FailedRung] = []

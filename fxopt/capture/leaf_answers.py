@@ -1,7 +1,7 @@
-"""What a layer of torch gives for inputs of the same kind is computed once in a recording, not once for each layer.
+"""Answers of torch's layers, computed once in a recording for all layers and inputs of one kind.
 
-Repeated blocks call layers that differ in nothing but their weights. On fake tensors each such call costs torch a
-handful of operations and much arithmetic on symbolic sizes, for an answer that is known from the first block.
+Repeated blocks call layers that differ in their weights alone. On fake tensors each such call costs torch a handful of
+operations and much arithmetic on symbolic sizes, for an answer that is known from the first block.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _SETTLED_BY_KIND = {
     nn.Linear, nn.Embedding, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.BatchNorm2d, nn.Conv1d, nn.Conv2d,
     nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid,
 }  # fmt: skip
-"""Layers whose answer's size, strides and type follow from what `_kind` names, and whose ``extra_repr`` names all
-that they were made with."""
+"""Layers whose answer's size, strides and type follow from the parts of `_kind`, and whose ``extra_repr`` names all the
+arguments they were made with."""
 
 
 class LeafAnswers:
@@ -36,7 +36,7 @@ class LeafAnswers:
         self._known: dict[Hashable, Answer] = {}
 
     def call(self, module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        """What `module` gives, called with these arguments."""
+        """Return the answer of `module`, called with these arguments."""
         kind = _kind(module, args[0]) if len(args) == 1 and not kwargs else None
         if kind is not None and kind in self._known:
             return _fake(self._known[kind])
@@ -48,7 +48,7 @@ class LeafAnswers:
 
 
 def _kind(module: nn.Module, x: Any) -> Hashable | None:
-    """All that the answer's kind depends on; None where that is not known."""
+    """Return all that the answer's kind depends on; None if that is unknown."""
     if type(module) not in _SETTLED_BY_KIND or module.training or type(x) is not FakeTensor:
         return None
     if x.layout != torch.strided or "forward" in module.__dict__ or any(module.__dict__[table] for table in HOOKS):
@@ -68,12 +68,12 @@ def _described(tensor: torch.Tensor) -> Hashable:
 
 
 def _is_new_memory(result: Any, x: torch.Tensor) -> bool:
-    """Whether `result` is a tensor of its own, as an activation in place gives none."""
+    """Return whether `result` is a tensor of its own, unlike that of an activation in place."""
     return type(result) is FakeTensor and result.layout == torch.strided and storage_of(result) != storage_of(x)
 
 
 def _fake(answer: Answer) -> torch.Tensor:
-    """A fake tensor like an earlier answer; no leaf of autograd, or writing into it would be refused."""
+    """Return a fake tensor like an earlier answer; a leaf of autograd would refuse writes, so it is none."""
     sizes, strides, dtype, device, needs_gradient = answer
     tensor = torch.empty_strided(sizes, strides, dtype=dtype, device=device)
     return tensor.requires_grad_().clone() if needs_gradient else tensor

@@ -1,4 +1,4 @@
-"""Which modules stay whole: one ``call_module`` node each."""
+"""Leaf modules: those that stay whole, one ``call_module`` node each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 Leaf = Callable[[nn.Module, str], bool]
-"""Whether the module at this path is a leaf."""
+"""A predicate of module and path: whether the module is a leaf."""
 
 Leaves = Leaf | nn.Module | type[nn.Module] | str | Iterable[nn.Module | type[nn.Module] | str]
 
@@ -25,7 +25,7 @@ def is_torch_layer(module: nn.Module) -> bool:
 
 
 def leaf_predicate(leaves: Leaves | None) -> Leaf:
-    """The layers of torch, and what the user names: classes, modules, paths, or a predicate of his own."""
+    """Return the predicate for torch's layers and the user's: classes, modules, paths, or another predicate."""
     named: list[Any]
     if leaves is None:
         named = []

@@ -1,4 +1,4 @@
-"""Which line of the user's model is running, or raised."""
+"""The line of the user's model that is running, or that raised."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _HERE = os.path.dirname(__file__) + os.sep
 _MODULE_CALLS = module_calls.__file__
 
 RUNNER = "run_model"
-"""The function of this package that calls the model: what lies above it is the caller's, not the model's."""
+"""The function of this package that calls the model: the frames above it are the caller's."""
 
 
 def is_models(file: str) -> bool:
-    """Whether code of this file is a model's, or what a model calls: not torch, Python's library, or capture."""
+    """Return whether a file is a model's, or called by one: outside torch, Python's library and capture."""
     if file.startswith(("<", _TORCH, _HERE, _SYMPY, _MODULE_CALLS)):
         return False
     return not file.startswith(_STDLIB) or "site-packages" in file or "dist-packages" in file
@@ -37,9 +37,9 @@ def _is_torch_layer(file: str) -> bool:
 
 
 def calling_line() -> SourceLine | None:
-    """The innermost running line of the model; inside a model that is all torch's own, of its torch layer.
+    """Return the innermost running line of the model; inside a model that is all torch's own, of its torch layer.
 
-    None while no model is running.
+    It is None while no model is running.
     """
     found: tuple[FrameType, int] | None = None
     layer: tuple[FrameType, int] | None = None
@@ -62,7 +62,7 @@ def _line(frame: FrameType, number: int) -> SourceLine:
 
 
 def raising_line(error: BaseException) -> SourceLine | None:
-    """The innermost line of the model on the way to where `error` was raised."""
+    """Return the innermost line of the model on the way to the place where `error` was raised."""
     found: SourceLine | None = None
     layer: SourceLine | None = None
     below_runner = False
@@ -80,7 +80,7 @@ def raising_line(error: BaseException) -> SourceLine | None:
 
 
 def at(line: SourceLine | None) -> str:
-    """`line` in a message: with its whole path, so that an editor can jump there."""
+    """Return `line` for a message: with its whole path, so that an editor can jump there."""
     return str(line) if line is not None else "a line of torch"
 
 

@@ -10,7 +10,7 @@ from fxopt.capture.inputs import Inputs, InputTensor
 
 
 def masks_of(inputs: Inputs) -> list[InputTensor]:
-    """The tensors called masks that hold zeros and ones only."""
+    """Return the tensors called masks that hold zeros and ones only."""
     return [each for each in inputs.tensors if str(each.path).endswith("mask") and _is_zeros_and_ones(each.tensor)]
 
 
@@ -25,12 +25,12 @@ def is_full(mask: torch.Tensor) -> bool:
 
 
 def has_padding(mask: torch.Tensor, left: bool) -> bool:
-    """Whether a row begins (`left`) or ends with zero, and holds a one."""
+    """Return whether a row begins (`left`) or ends with zero, and holds a one."""
     return bool(((mask[..., 0 if left else -1] == 0) & (mask != 0).any(-1)).any())
 
 
 def filled(inputs: Inputs, masks: Collection[InputTensor]) -> Inputs:
-    """`inputs` with these masks all ones."""
+    """Return `inputs` with these masks all ones."""
     paths = {each.path for each in masks}
     return inputs.with_tensors(
         [torch.ones_like(each.tensor) if each.path in paths else each.tensor for each in inputs.tensors]
@@ -38,7 +38,7 @@ def filled(inputs: Inputs, masks: Collection[InputTensor]) -> Inputs:
 
 
 def padded(inputs: Inputs, masks: Collection[InputTensor], left: bool = False) -> Inputs:
-    """`inputs` with these masks all ones, but for one zero that ends the last row, or begins it."""
+    """Return `inputs` with these masks all ones, except for one zero that ends the last row, or begins it."""
     changed = filled(inputs, masks)
     for each in masks_of(changed):
         if any(each.path == mask.path for mask in masks):

@@ -1,4 +1,4 @@
-"""What a node returned, without keeping the tensor: sizes as they were then, for in-place changes come later."""
+"""Values of nodes as plain data instead of tensors: sizes as they were then, for in-place changes come later."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def any_tensor(values: Any) -> bool:
 
 
 def finished(value: Snapshot, text: Callable[[Any], int | str]) -> Any:
-    """The `TensorInfo`s of a snapshot, with each size written by `text`."""
+    """Return the `TensorInfo`s of a snapshot, with each size written by `text`."""
     if isinstance(value, RawInfo):
         return TensorInfo(tuple(map(text, value.shape)), value.dtype, value.device)
     if isinstance(value, tuple):

@@ -19,26 +19,26 @@ _IMPORTS = {
     **{name: f"from builtins import {name}" for name in dir(builtins) if name.isidentifier()},
     **{name: _OTHER.get(name, each.import_str) for name, each in _custom_builtins.items()},
 }
-"""What generated code refers to by a bare name, and the statement that brings it back."""
+"""The bare names that generated code refers to, and the statement that brings each back."""
 
 _RENAMED = re.compile(r"(\w+) = (\w+)\n")
-"""How generated code gives an input another name."""
+"""The statement by which generated code gives an input another name."""
 
 
 def hidden_names(graph: Graph) -> list[str]:
-    """The inputs that hide what generated code may use."""
+    """Return the inputs that hide names which generated code may use."""
     return [str(node.target) for node in graph.find_nodes(op="placeholder") if node.target in _IMPORTS]
 
 
 def keep_apart(graph: Graph) -> None:
-    """Let the generated code of `graph`, and of its copies and pickles, bring back what its inputs hide."""
+    """Let the generated code of `graph`, and of its copies and pickles, bring back the names that its inputs hide."""
     if hidden_names(graph):
         graph.on_generate_code(lambda previous: _bringing_back)
         graph._tracer_cls = _KeepsApart
 
 
 class _KeepsApart(Tracer):
-    """Traces a graph module again that was pickled: a pickle holds code, and not the way in which it was generated."""
+    """Traces a pickled graph module again: a pickle holds code, but not the way in which it was generated."""
 
     def trace(self, *args: Any, **kwargs: Any) -> Graph:
         graph = super().trace(*args, **kwargs)
@@ -61,9 +61,9 @@ def _used(name: str, code: str) -> bool:
 
 
 def hidden_in(gm: GraphModule) -> list[str]:
-    """The inputs of a graph module from elsewhere that hide what its generated code uses.
+    """Return the inputs of a graph module from elsewhere that hide names which its generated code uses.
 
-    Its nodes then say one thing, and the code that runs does another.
+    Its nodes and the code that runs then differ.
     """
     if gm.graph._codegen._body_transformer is _bringing_back:
         return []

@@ -1,4 +1,4 @@
-"""The first rung: `torch.fx` itself, for plain modules. Every size is free, and nothing is baked in silence.
+"""The first rung: `torch.fx` itself, for plain modules. Every size is free, and every baked value is reported.
 
 A proxy that reaches Python control flow raises, so a graph that comes out holds for all inputs, except
 where the model asks for the type of a tensor; the replay finds that.
@@ -31,13 +31,13 @@ from fxopt.process.module_calls import TRACING
 
 
 def is_plain(model: nn.Module) -> bool:
-    """Models of transformers are not: they decide by types and shapes all over, which proxies do not have."""
+    """Return whether proxies can trace the model: models of transformers decide by types and shapes."""
     return not any(kind.__name__ == "PreTrainedModel" for kind in type(model).__mro__)
 
 
 @dataclass(frozen=True, eq=False)
 class PlainTrace:
-    """A graph module by torch.fx; where forward first sets grad mode; and what else than torch it draws from."""
+    """A graph module by torch.fx, the line where forward first sets grad mode, and its other sources of draws."""
 
     gm: GraphModule
     grad_switched: SourceLine | None

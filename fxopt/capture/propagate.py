@@ -1,4 +1,4 @@
-"""Fill in ``tensor_info`` for a graph that was not recorded: run it once on fake tensors."""
+"""Shape propagation: fill in ``tensor_info`` for a graph that was not recorded, by one run on fake tensors."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fxopt.process.fake_tensors import fake_mode
 
 @dataclass(frozen=True, eq=False)
 class Propagated:
-    """The names of the sizes, where they could stay symbolic, or why not."""
+    """The names of the sizes if they could stay symbolic, or the reason for fixed ones."""
 
     names: SizeNames | None = None
     reason: str = ""
 
 
 def fill_in_shapes(gm: GraphModule, inputs: Inputs, dynamic: Dynamic) -> Propagated:
-    """Set ``tensor_info`` of all nodes of `gm`: with symbolic sizes, else with the example's, else not."""
+    """Set ``tensor_info`` of all nodes of `gm`: with symbolic sizes, else with the example's, else leave it unset."""
     reason = ""
     attempts: list[Sizes | None] = [None] if dynamic == "none" else [Sizes(inputs, dynamic), None]
     for sizes in attempts:

@@ -1,4 +1,4 @@
-"""Why a rung failed, in words, and what its user can try."""
+"""Failures of a rung in words, with the remedies for its user."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fxopt.errors import FxoptError
 from fxopt.graph.nodes import SourceLine
 
 _READS = ("data-dependent", "FakeTensor.__format__", ".numpy() is not supported for tensor subclasses")
-"""What torch says where the data of a fake tensor is read, without a class of error for it."""
+"""torch's message when the data of a fake tensor is read, which has no class of error."""
 
 _ADDRESS = "Cannot access data pointer of Tensor"
-"""What torch says where the memory of a fake tensor is asked for."""
+"""torch's message when the memory of a fake tensor is asked for."""
 
 _DATA_DEPENDENT = (DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode)
 
@@ -44,7 +44,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def line_of(error: BaseException) -> SourceLine | None:
-    """The line of the model that `error` is about."""
+    """Return the line of the model that `error` is about."""
     if isinstance(error, RecordingError) and error.line is not None:
         return error.line
     return raising_line(error)
@@ -53,7 +53,7 @@ def line_of(error: BaseException) -> SourceLine | None:
 def remedies_for(
     model: nn.Module, error: BaseException | None, module: str | None, allow_baked: bool
 ) -> tuple[str, ...]:
-    """What to try after `error`, which arose in the submodule at path `module`."""
+    """Return the remedies for `error`, which arose in the submodule at path `module`."""
     keep = [f"keep that module whole with leaf={module!r}"] if module else []
     by_data = error is not None and is_data_dependent(error)
     if by_data and not is_plain(model):
@@ -86,7 +86,7 @@ def remedies_for(
 
 
 def _against_data(model: nn.Module, module: str | None) -> list[str]:
-    """What helps a model that decides by data, and that torch.fx itself cannot trace.
+    """Return the remedies for a model that decides by data, and that torch.fx itself cannot trace.
 
     The ways left to it run a leaf on tensors without data, except for the way with real values: there a leaf that
     decides is one node, and decides anew at each call.

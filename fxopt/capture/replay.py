@@ -20,7 +20,7 @@ Free = dict[str, list[InputSize]]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a call gave: a result, and the inputs and buffers after it; or the exception that it raised.
+    """The outcome of a call: a result, and the inputs and buffers after it; or the exception that it raised.
 
     `tensors` are copies of the tensors of the result, in the slots of its `structure`.
     """
@@ -32,13 +32,13 @@ class Outcome:
 
 
 def outcome_of(call: nn.Module, model: nn.Module, inputs: Inputs) -> Outcome:
-    """Run `call` on copies of `inputs`, with fixed random numbers and without a trace on `model`."""
+    """Run `call` on copies of `inputs`, with fixed random numbers; `model` is the same afterwards."""
     tensors = inputs.copies()
     args, kwargs = inputs.call(tensors)
     with preserved(model, REPLAY_SEED) as before, torch.no_grad():
         try:
             result = run_model(call, args, kwargs)
-        except Exception as error:  # noqa: BLE001  whatever the model raises is its answer
+        except Exception as error:  # noqa: BLE001  any exception of the model is its answer
             return Outcome(error=error)
         structure, parts = dismantle(result)
         # a part may be a buffer, which is about to be brought back
@@ -54,7 +54,7 @@ def run_model(call: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def difference(expected: Outcome, replayed: Outcome) -> str | None:
-    """How a replay differs from the model in more than rounding; None where it does not."""
+    """Return how a replay differs from the model beyond rounding; None if they agree."""
     if replayed.error is not None:
         return f"the graph raises {type(replayed.error).__name__}: {first_line(replayed.error)}"
     if not same_structure(expected.structure, replayed.structure):
@@ -93,7 +93,7 @@ def _largest_difference(x: torch.Tensor, y: torch.Tensor) -> float:
 
 
 def resized(inputs: Inputs, free: Free, sizes: dict[str, int]) -> Inputs:
-    """`inputs` with the free sizes of these names changed, by repeating or leaving out entries.
+    """Return `inputs` with the free sizes of these names changed, by repeating or leaving out entries.
 
     Of a batch the last rows stay, since examples pad these; of a sequence the first tokens, since a row that is all
     padding has no answer.
@@ -113,7 +113,7 @@ def resized(inputs: Inputs, free: Free, sizes: dict[str, int]) -> Inputs:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How graph and model differ on some inputs; `refused` where one of them does not take these."""
+    """The difference of graph and model on some inputs; `refused` if one of them rejects these."""
 
     difference: str | None = None
     refused: str = ""

@@ -1,4 +1,4 @@
-"""What capture says of its result, and how it fails. Plain data, which pickles."""
+"""Results and errors of capture. Plain data, which pickles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BakedValue:
 
 @dataclass(frozen=True)
 class FailedRung:
-    """A way of capturing that did not work, and why."""
+    """A failed way of capturing, and the reason."""
 
     rung: str
     reason: str
@@ -51,15 +51,15 @@ class FailedRung:
 
 @dataclass(frozen=True)
 class CaptureReport:
-    """How a graph module came to be; it lies in ``gm.meta["fxopt"]``.
+    """The origin of a graph module; it lies in ``gm.meta["fxopt"]``.
 
     - ``rung``: ``plain`` (torch.fx itself), ``symbolic``, ``fixed`` or ``real`` sizes, or ``given``;
-    - ``free``: each free size under its readable name, and where it is found;
+    - ``free``: each free size under its readable name, and its places;
     - ``fixed``: conditions on the other sizes, each with the line of the model that asked;
     - ``baked``: values of the example that became constants (only on the ``real`` rung);
     - ``verified``: whether the graph was replayed against the model, at the example and at other sizes;
-    - ``checks``: what every call of the graph module is checked for;
-    - ``temporary``: its buffers that are not part of its state;
+    - ``checks``: the conditions that every call of the graph module is checked for;
+    - ``temporary``: its buffers outside its state;
     - ``example``: the free sizes as they were in the example.
     """
 
@@ -77,7 +77,7 @@ class CaptureReport:
 
 
 class RecordingError(FxoptError, RuntimeError):
-    """A rung of the ladder met something that it cannot write down; `remedy` is what alone may help."""
+    """A rung of the ladder met something that it cannot write down; `remedy` is the one that may help."""
 
     def __init__(self, message: str, line: SourceLine | None = None, remedy: str = "") -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class CaptureCancelledError(CancelledError):
 
 
 class CaptureError(FxoptError, RuntimeError):
-    """No way of capturing the model worked; `rungs` says why for each, `partial` is the graph up to there."""
+    """Every way of capturing the model failed; `rungs` says why for each, `partial` is the graph up to there."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ class Results:
         return self._bound(item, self.emit("call_function", read, (node, key), {}, item), old)
 
     def _has_parts(self, value: Any) -> bool:
-        """Whether a container has parts that later operations could use."""
+        """Return whether a container has parts that later operations could use."""
         is_container = isinstance(value, (tuple, list, dict))
         return is_container and (has_tensor(value) or self.sources.is_unbacked(value))
 
@@ -77,7 +77,7 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """The tensors in the arguments of a call."""
+    """Return the tensors in the arguments of a call."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):

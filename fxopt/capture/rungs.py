@@ -30,9 +30,9 @@ _SECONDS_FOR_IMAGES = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Captured:
-    """A graph module that is not yet proven, and the sizes that it claims to be free in.
+    """An unproven graph module, and the sizes that it claims to be free in.
 
-    `doubts` are what the graph leaves out, which may explain that it differs from the model.
+    `doubts` are the parts of the model that the graph leaves out, which may explain a difference.
     """
 
     gm: GraphModule
@@ -45,9 +45,9 @@ class Captured:
 class Rungs:
     """The ladder for one model and example.
 
-    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would not help it, `spent`
-    that it used up its budget, and `asked` which line of the model was told that it is exported, after a failure that
-    this may explain.
+    `tape` is the latest recording, finished or not; `hopeless` says that fewer free sizes would be of no help to it,
+    `spent` that it used up its budget, and `asked` is the line of the model that was told that it is exported, after a
+    failure that this may explain.
     """
 
     model: nn.Module
@@ -91,10 +91,10 @@ class Rungs:
             yield usual, lambda: self._taped(usual, inputs, dynamic, as_exported=False, within=within)
 
     def _of_any_image(self, inputs: Inputs, dynamic: Dynamic) -> Captured:
-        """A recording with heights and widths free, for a model that takes any or whose own line fixes them.
+        """Return a recording with heights and widths free, for a model that takes any or fixes them in a line.
 
-        It has few seconds, since expressions of many floors take long. What takes heights of a small range only is
-        left to the next way, whose sizes are fixed and plain to read.
+        It has few seconds, since expressions of many floors take long. A model that takes heights of a small range only
+        is left to the next way, whose sizes are fixed and plain to read.
         """
         within = min(self.budget, _SECONDS_FOR_IMAGES)
         captured = self._taped("symbolic heights and widths", inputs, dynamic, within=within)
@@ -166,10 +166,11 @@ class Rungs:
 
 
 def knows_positions(model: nn.Module) -> bool:
-    """Whether weights are for positions, or attention is over patches or windows: then sizes are fixed, or slow.
+    """Return whether weights are for positions, or attention is over patches or windows: then sizes are fixed, or slow.
 
     With free heights and widths a small Swin takes minutes, and MobileViT, which unfolds its patches, ends the process:
-    sympy raises where torch cannot hand it on. Of attention only that of SegFormer is known to take any size.
+    sympy raises in a place from which torch cannot hand it on. Of attention only that of SegFormer is known to take any
+    size.
     """
     if any("pos" in name for name, _ in (*model.named_parameters(), *model.named_buffers())):
         return True
@@ -218,7 +219,7 @@ def all_fixed(inputs: Inputs) -> tuple[SizeCheck, ...]:
 
 
 def with_batch_of_two(inputs: Inputs) -> Inputs | None:
-    """A batch of 1 doubled, since a size of 1 cannot be symbolic; None where the batch is none of 1."""
+    """Return a batch of 1 doubled, since a size of 1 cannot be symbolic; None for any other batch."""
     tensors = [each.tensor for each in inputs.tensors]
     with_batch = [tensor for tensor in tensors if tensor.dim()]
     if not with_batch or any(tensor.shape[0] != 1 for tensor in with_batch):

@@ -1,4 +1,4 @@
-"""Attributes of a model that hide methods of `nn.Module`, without which its layers cannot be found."""
+"""Attributes of a model that hide methods of `nn.Module` by which its layers are found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refuse_shadowed_methods(model: nn.Module) -> None:
 
 
 def _modules(module: nn.Module, path: str, seen: set[int]) -> Iterator[tuple[str, nn.Module]]:
-    """Each module by its path: `named_modules`, which may be hidden itself."""
+    """Yield each module by its path: `named_modules`, which may be hidden itself."""
     if id(module) in seen:
         return
     seen.add(id(module))

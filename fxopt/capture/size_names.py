@@ -1,4 +1,4 @@
-"""What became of the symbolic sizes, in readable names: shapes, free sizes, and checks for the others."""
+"""The symbolic sizes after a recording, in readable names: shapes, free sizes, and checks for the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SizeNames:
         return self.sizes.env.replace(expression)
 
     def text(self, size: Any) -> int | str:
-        """A size for people: an int, or an expression over readable names."""
+        """Return a size for people: an int, or an expression over readable names."""
         if not isinstance(size, torch.SymInt):
             return int(size)
         expression = size.node._expr
@@ -44,7 +44,7 @@ class SizeNames:
         return self._texts[expression]
 
     def free(self) -> dict[str, list[InputSize]]:
-        """The sizes that stayed free, under their common names."""
+        """Return the sizes that stayed free, under their common names."""
         found: dict[str, list[InputSize]] = {}
         for symbol, size in self.sizes.of_inputs.items():
             if isinstance(self._final(symbol), sympy.Symbol):
@@ -73,7 +73,7 @@ class SizeNames:
         return checks
 
     def _question_about(self, symbol: Any, final: Any) -> Question:
-        """The question that made `symbol` equal to `final`: about nothing else, or the first about it."""
+        """Return the question that made `symbol` equal to `final`: about them alone, or the first about it."""
         about = [
             question
             for question in self.sizes.questions
@@ -83,7 +83,7 @@ class SizeNames:
         return next(iter(exact + about), Question(None, None, "an operation of torch asked"))
 
     def _others(self) -> list[SizeCheck]:
-        """Questions that the equalities do not answer."""
+        """Return checks for the questions that the equalities leave open."""
         checks = []
         for question in self.sizes.questions:
             condition, names = self._final(question.condition), self.common
@@ -101,7 +101,7 @@ class SizeNames:
 
 
 def fixed_size_check(size: InputSize, reason: str = "") -> SizeCheck:
-    """The check of a size that had no symbol."""
+    """Return the check of a size that had no symbol."""
     value, name = size.in_example, size.input.name
     reason = reason or f"not among the free sizes: dynamic={{{name!r}: [{size.dimension}]}} asks for it"
     if value in (0, 1):
@@ -121,7 +121,7 @@ def _own_names(sizes: Sizes) -> dict[Any, str]:
 
 
 def _readable(size: InputSize) -> str:
-    """What people call this size: the first of its kind gets the name."""
+    """Return people's name for this size: the first of its kind gets it."""
     tensor = size.input.tensor
     if size.dimension == 0:
         return "batch"
@@ -141,7 +141,7 @@ def _readable(size: InputSize) -> str:
 
 
 def _printed(expression: Any, names: Mapping[Any, str]) -> str:
-    """The expression as Python, over `names`."""
+    """Return the expression as Python, over `names`."""
     if isinstance(expression, Relational) and expression.lhs.could_extract_minus_sign():
         expression = expression.reversedsign  # sequence >= 7, for -sequence <= -7
     renamed = {

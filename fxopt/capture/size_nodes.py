@@ -37,13 +37,13 @@ class SizeNodes:
         self.last_input: Node | None = None
 
     def of(self, size: Any) -> Any:
-        """The node, or the number, for a symbolic size, float or truth value."""
+        """Return the node, or the number, for a symbolic size, float or truth value."""
         if isinstance(size, torch.SymBool):
             return bool(size)
         return self._written(size.node.expr)
 
     def remember(self, size: Any, node: Node) -> None:
-        """`node` gives `size`, where that is data which no size of an input gives."""
+        """Record that `node` gives `size`, if that is data beyond the sizes of the inputs."""
         expression = size.node.expr
         if self.sizes is None or expression.is_number:
             return
@@ -53,7 +53,7 @@ class SizeNodes:
             self.known[expression] = node
 
     def input_node(self, function: str, target: Any, args: tuple[Any, ...]) -> Node:
-        """A node right after the placeholders, where every later node can read it."""
+        """Return a new node right after the placeholders, where every later node can read it."""
         assert self.last_input is not None, "an example without a tensor has no sizes"
         with self.graph.inserting_after(self.last_input):
             self.last_input = self.graph.create_node(function, target, args)

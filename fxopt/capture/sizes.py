@@ -19,7 +19,7 @@ from fxopt.capture.lines import calling_line, is_models
 from fxopt.graph.nodes import SourceLine
 
 Dynamic = str | Mapping[str, Collection[int]]
-"""Which sizes are to be free: "auto", "all", "none", or dimensions by the name of the input."""
+"""The sizes to free: "auto", "all", "none", or dimensions by the name of the input."""
 
 _COMPANIONS = ("attention_mask", "token_type_ids", "position_ids")
 _ASKERS = ("symbolic_shapes.py", "sym_node.py", "recording.py", "torch/__init__.py")
@@ -50,7 +50,7 @@ class _Guards(list[Any]):
 
 
 def _is_about_speed(condition: Any) -> bool:
-    """Whether torch asked itself, to choose among equal ways of computing.
+    """Return whether torch asked itself, to choose among equal ways of computing.
 
     It asks whether sizes differ or are 1 (which a batch of 1 would fail), and for the algorithm of a
     convolution, ``batch < 16``.
@@ -66,7 +66,7 @@ def _is_about_speed(condition: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a symbol is in the graph: a size or stride of a node's tensor, or the node's own value."""
+    """The source of a symbol in the graph: a size or stride of a node's tensor, or the node's own value."""
 
     kind: str  # "size", "stride" or "value"
     node: Node
@@ -111,7 +111,7 @@ class Sizes:
         return self._guards.questions
 
     def fake(self, mode: FakeTensorMode, each: InputTensor, tensor: torch.Tensor) -> torch.Tensor:
-        """A fake tensor for an input, with a symbol for each of its free sizes."""
+        """Return a fake tensor for an input, with a symbol for each of its free sizes."""
         from torch._dynamo.source import ConstantSource  # a second of imports, which most runs can do without
 
         wanted = free_dimensions(each, self.dynamic)
@@ -138,7 +138,7 @@ class Sizes:
                 self.origins.setdefault(symbol, Origin(kind, node, dimension))
 
     def is_unbacked(self, value: Any) -> bool:
-        """Whether a symbolic number, or one in a list, is data that no input size gives."""
+        """Return whether a symbolic number, or one in a list, is data that no input size gives."""
         if isinstance(value, (list, tuple)):
             return any(map(self.is_unbacked, value))
         if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -165,21 +165,21 @@ class Sizes:
                 bool(self._numbers[leader] == self._numbers[symbol])  # torch notes the answer as a guard
 
     def release(self) -> None:
-        """The ShapeEnv lives on in caches of torch: leave no way from it to the recording."""
+        """Cut the way from the ShapeEnv, which lives on in caches of torch, to the recording."""
         self.env.guards = list(self._guards)
 
 
 def symbol_of(value: Any) -> Any:
-    """The symbol that a size is made of, if it is one.
+    """Return the symbol that a size is made of, if it is one.
 
-    Not what it was replaced with: of two sizes that were found equal, each has its own origin.
+    This is the symbol before any replacement: of two sizes that were found equal, each has its own origin.
     """
     symbol = value.node._expr if isinstance(value, torch.SymInt) else None
     return symbol if isinstance(symbol, sympy.Symbol) else None
 
 
 def _leader(name: str) -> str:
-    """The input whose sizes this one has: ``decoder_input_ids`` for ``decoder_attention_mask``."""
+    """Return the input whose sizes this one has: ``decoder_input_ids`` for ``decoder_attention_mask``."""
     for companion in _COMPANIONS:
         if name.endswith(companion):
             return name.removesuffix(companion) + "input_ids"
@@ -187,22 +187,22 @@ def _leader(name: str) -> str:
 
 
 def is_cache(each: InputTensor) -> bool:
-    """Whether a tensor is of a transformers model's cache: keys, values or states of earlier tokens."""
+    """Return whether a tensor is of a transformers model's cache: keys, values or states of earlier tokens."""
     return bool(each.path.steps) and each.path.argument in ("cache", "past_key_values", "cache_params")
 
 
 def is_image(each: InputTensor) -> bool:
-    """Whether a tensor is of (batch, channels, height, width), or called so; not of a cache."""
+    """Return whether a tensor outside a cache is of (batch, channels, height, width), or called so."""
     return each.tensor.dim() == 4 and each.tensor.is_floating_point() and not is_cache(each) and "mask" not in each.name
 
 
 def is_pixel_mask(each: InputTensor) -> bool:
-    """Whether a tensor tells, as (batch, height, width), which pixels are of the image."""
+    """Return whether a tensor tells, as (batch, height, width), which pixels are of the image."""
     return each.tensor.dim() == 3 and each.name.endswith("pixel_mask")
 
 
 def with_heights_and_widths(inputs: Inputs) -> dict[str, Collection[int]] | None:
-    """The dimensions that are free by default, and those of images besides; None where there is no image."""
+    """Return the dimensions that are free by default, and those of images besides; None if there is no image."""
     images = [each for each in inputs.tensors if is_image(each) and min(each.tensor.shape[2:]) > 1]
     if not images:
         return None
@@ -215,18 +215,18 @@ def with_heights_and_widths(inputs: Inputs) -> dict[str, Collection[int]] | None
 
 
 def has_choices(each: InputTensor) -> bool:
-    """Whether these are token ids of (batch, choices, sequence), or their mask."""
+    """Return whether these are token ids of (batch, choices, sequence), or their mask."""
     return each.tensor.dim() == 3 and each.name.endswith(("input_ids", *_COMPANIONS))
 
 
 def _is_alike(one: InputSize, other: InputSize) -> bool:
-    """Whether these are sizes of one cache that the example does not tell apart."""
+    """Return whether these are sizes of one cache that are the same in the example."""
     same_place = one.input.path.argument == other.input.path.argument and one.dimension == other.dimension
     return same_place and one.in_example == other.in_example
 
 
 def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
-    """The dimensions of an input that get a symbol.
+    """Return the dimensions of an input that get a symbol.
 
     By default the batch, and with two or three dimensions the second: the sequence of token ids, a
     waveform or ``(batch, sequence, channels)``. Of token ids ``(batch, choices, sequence)`` all; of the
@@ -247,7 +247,7 @@ def free_dimensions(each: InputTensor, dynamic: Dynamic) -> Collection[int]:
 
 
 def check_dynamic(dynamic: Dynamic, inputs: Inputs) -> None:
-    """Raise where `dynamic` names no input, or no dimension of it."""
+    """Raise if `dynamic` names an unknown input, or an unknown dimension of one."""
     if not isinstance(dynamic, Mapping):
         if dynamic not in ("auto", "all", "none"):
             raise InputSizeError(

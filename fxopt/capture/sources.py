@@ -1,4 +1,4 @@
-"""Where the tensors of a recording come from: a node, an attribute of the model, or a constant."""
+"""Sources of the tensors of a recording: a node, an attribute of the model, or a constant."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sources:
                 # to look a call up by its symbolic sizes takes longer than to run it: a third of a recording
                 self.fake_mode.cache_enabled = False
         self.extras: dict[str, Any] = {}
-        """Objects that are not the model's, by the path they get in the graph module."""
+        """Objects from outside the model, by the path they get in the graph module."""
         self.renamed: dict[str, str] = {}
         """The model's paths that cannot be targets (keywords of Python, names of GraphModule) -> targets."""
         self._nodes: dict[int, tuple[torch.Tensor, Node]] = {}
@@ -51,7 +51,7 @@ class Sources:
 
     # ------------------------------------------------------------ tensors
     def input_tensor(self, each: InputTensor) -> torch.Tensor:
-        """What the model sees in the place of an input."""
+        """Return the tensor that the model sees in the place of an input."""
         tensor = each.tensor.detach().clone().requires_grad_(each.tensor.requires_grad)
         if self.fake_mode is None:
             return tensor
@@ -71,7 +71,7 @@ class Sources:
         return node if kept is tensor else None
 
     def target_of_tensor(self, tensor: torch.Tensor) -> str:
-        """The path of a tensor that no node made."""
+        """Return the path of a tensor that no node made."""
         kept, target = self._attributes.get(id(tensor), (None, ""))
         if kept is tensor:
             return self._target(target)
@@ -96,14 +96,14 @@ class Sources:
         return self._paths.get(id(module))
 
     def target_of(self, module: nn.Module) -> str:
-        """The path of a leaf; of one that was made in forward, a new name."""
+        """Return the path of a leaf; a new name for one that was made in forward."""
         if id(module) not in self._paths:
             self._kept.append(module)
             self._paths[id(module)] = self.add(f"_unregistered_{type(module).__name__}", module)
         return self._target(self._paths[id(module)])
 
     def has_recorded_tensor(self, module: nn.Module) -> bool:
-        """Whether forward made a parameter or buffer of `module`, or put another in its place."""
+        """Return whether forward made a parameter or buffer of `module`, or put another in its place."""
         tensors = [*module._parameters.values(), *module._buffers.values()]
         for inner in module.children() if module._modules else ():
             tensors += [*inner.parameters(), *inner.buffers()]
@@ -114,7 +114,7 @@ class Sources:
         return kept is not tensor and (isinstance(tensor, FakeTensor) or self.node_of(tensor) is not None)
 
     def add(self, base: str, value: Any) -> str:
-        """Keep an object for the graph module, under a name that the model does not use."""
+        """Keep an object for the graph module, under a name that is free in the model."""
         index = 0
         while f"{base}{index}" in self.extras or hasattr(self.model, f"{base}{index}"):
             index += 1
@@ -122,7 +122,7 @@ class Sources:
         return f"{base}{index}"
 
     def _target(self, path: str) -> str:
-        """`path`, with an underscore after what generated code or GraphModule has another meaning for."""
+        """Return `path`, with an underscore after names that have another meaning in generated code or GraphModule."""
         parts = path.split(".")
         safe = [f"{part}_" if keyword.iskeyword(part) else part for part in parts]
         if hasattr(GraphModule, parts[0]) or parts[0] in ("meta", "shape_env"):

@@ -1,4 +1,4 @@
-"""How a recorded call of torch is written in a graph: ``x / 2`` arrives as ``Tensor.div``, say."""
+"""Spelling of a recorded call of torch in a graph: ``x / 2`` arrives as ``Tensor.div``, say."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNARY = {operator.neg, operator.invert, operator.abs}
 
 @dataclass(frozen=True)
 class Call:
-    """What a torch function mode is told of a call."""
+    """A call as a torch function mode sees it."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
@@ -103,7 +103,7 @@ def _operands(name: str) -> int:
 
 
 def as_other_calls(call: Call) -> Callable[[], Any] | None:
-    """A way to make `call` out of calls that can be recorded, where it cannot be itself."""
+    """Return a way to make `call` out of calls that can be recorded, if it cannot be itself."""
     if call.name == "__iter__" and call.args:
         return lambda: iter(call.args[0].unbind(0))
     if call.function in (torch.tensor, torch.as_tensor) and call.args:

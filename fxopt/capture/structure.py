@@ -20,13 +20,13 @@ SIZE_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """Where the tensor of this index was."""
+    """The place of the tensor of this index."""
 
     index: int
 
 
 def dismantle(value: Any) -> tuple[Any, list[Any]]:
-    """A copy of `value` with a `Slot` for each tensor and symbolic size, and these in order."""
+    """Return a copy of `value` with a `Slot` for each tensor and symbolic size, and these in order."""
     parts: list[Any] = []
     memo: dict[int, Any] = {}
 
@@ -40,7 +40,7 @@ def dismantle(value: Any) -> tuple[Any, list[Any]]:
 
 
 def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
-    """A copy of `skeleton` with `parts` in its slots."""
+    """Return a copy of `skeleton` with `parts` in its slots."""
     memo: dict[int, Any] = {}
 
     def fill(part: Any) -> Any:
@@ -52,12 +52,12 @@ def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors inside `value`, in the order of `dismantle`."""
+    """Return the tensors inside `value`, in the order of `dismantle`."""
     return [part for part in dismantle(value)[1] if isinstance(part, torch.Tensor)]
 
 
 def same_structure(one: Any, other: Any) -> bool:
-    """Whether two dismantled values are the same but for what goes in their slots."""
+    """Return whether two dismantled values are the same apart from the contents of their slots."""
     if type(one) is not type(other):
         return False
     if isinstance(one, (int, float, str, Slot)):
@@ -76,7 +76,7 @@ def same_structure(one: Any, other: Any) -> bool:
 def first_difference(
     one: Any, other: Any, place: str, seen: frozenset[int] = frozenset()
 ) -> tuple[str, str, str] | None:
-    """Where two dismantled values first differ, and what is there in each; None where they do not.
+    """Return the first place where two dismantled values differ, and the parts there; None if they are equal.
 
     >>> first_difference({"a": [1, 2]}, {"a": [1, 3]}, "x")
     ("x['a'][1]", '2', '3')
@@ -95,7 +95,7 @@ def first_difference(
 
 
 def own_attributes(value: dict[Any, Any]) -> dict[str, Any]:
-    """The attributes of a dict that is a dataclass, too, which are neither its items nor fields left alone."""
+    """Return the attributes of a dict that is a dataclass, too, apart from its items and fields left alone."""
     kind: Any = type(value)
     if not dataclasses.is_dataclass(kind):
         return {}
@@ -117,15 +117,15 @@ class Fields:
 
 
 def output_with(fields: Fields, parts: Sequence[Any]) -> Any:
-    """An output with these `fields`, of which `parts` are the values, items first."""
+    """Return an output with these `fields`, of which `parts` are the values, items first."""
     items = dict(zip(fields.items, parts))
     return _dataclass_dict(fields.kind, items, dict(zip(fields.attributes, parts[len(items) :])))
 
 
 def _dataclass_dict(kind: Any, items: dict[str, Any], attributes: dict[str, Any]) -> Any:
-    """A dict that is a dataclass, too (the ModelOutput of transformers), with its items in this order.
+    """Return a dict that is a dataclass, too (the ModelOutput of transformers), with its items in this order.
 
-    Its own ``__init__`` would bring them into the order of its fields, where a model may have assigned them in another.
+    Its own ``__init__`` would bring them into the order of its fields, while a model may have assigned them in another.
     """
     new = kind.__new__(kind)
     fields = {field.name: field.default for field in dataclasses.fields(kind)}
@@ -137,7 +137,7 @@ def _dataclass_dict(kind: Any, items: dict[str, Any], attributes: dict[str, Any]
 
 
 def _named_parts(value: Any) -> dict[str, Any] | None:
-    """What a container or an object holds, by how Python would reach it."""
+    """Return the parts of a container or an object, by their Python expressions; None for other values."""
     if isinstance(value, dict):
         return {f"[{key!r}]": part for key, part in value.items()}
     if isinstance(value, (list, tuple)):
@@ -148,25 +148,25 @@ def _named_parts(value: Any) -> dict[str, Any] | None:
 
 
 def _named(value: Any) -> str:
-    """A value in a message: a number or a text itself, anything else by its kind."""
+    """Return a value in a message: a number or a text itself, anything else by its kind."""
     if isinstance(value, Slot):
         return "a tensor"
     return repr(value) if value is None or isinstance(value, (int, float, str)) else f"a {type(value).__name__}"
 
 
 def is_torch_result(value: Any) -> bool:
-    """Whether `value` is one of ``torch.return_types``: values and indices of ``max``, say."""
+    """Return whether `value` is one of ``torch.return_types``: values and indices of ``max``, say."""
     return isinstance(value, tuple) and type(value).__module__ == "torch.return_types"
 
 
 def is_plain_object(value: Any) -> bool:
-    """Whether `value` is an instance of an ordinary Python class, whose state is its ``__dict__``."""
+    """Return whether `value` is an instance of an ordinary Python class, whose state is its ``__dict__``."""
     kind: Any = type(value)
     return hasattr(value, "__dict__") and kind.__new__ is object.__new__ and not isinstance(value, nn.Module)
 
 
 def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
-    """A copy of the container `value` with `change` applied to what it holds; anything else as it is."""
+    """Return a copy of the container `value` with `change` applied to its parts; anything else as it is."""
     kind = type(value)
     if kind is list or kind is tuple:
         return kind(change(part) for part in value)
@@ -187,7 +187,7 @@ def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> 
 def changed_dict(
     value: dict[Any, Any], items: dict[Any, Any], change: Callable[[Any], Any] = lambda part: part
 ) -> dict[Any, Any]:
-    """A dict of the kind of `value` with other `items`; `change` is for attributes that it has besides."""
+    """Return a dict of the kind of `value` with other `items`; `change` is for attributes that it has besides."""
     kind: Any = type(value)
     if kind is dict:
         return items

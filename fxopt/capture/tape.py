@@ -1,9 +1,9 @@
-"""Run the model once, with real Python control flow, and write down what it does to tensors.
+"""Recording: run the model once, with real Python control flow, and write down its effects on tensors.
 
 - `nn.Module.__call__` is patched: a leaf module becomes one ``call_module`` node;
 - a torch function mode records torch functions and tensor methods;
-- a torch dispatch mode records, as aten operations, what the function level could not see: inside vmap,
-  in scripted functions and C++ extensions. Each operation is recorded by exactly one of the two.
+- a torch dispatch mode records, as aten operations, the calls hidden from the function level: inside vmap, in scripted
+  functions and C++ extensions. Each operation is recorded by exactly one of the two.
 
 The tensors are fake with symbolic sizes, fake with fixed sizes, or real; see `Tensors`.
 """
@@ -80,16 +80,16 @@ class Tape:
         self.effects: set[Node] = set()
         self.baked: list[BakedValue] = []
         self.grad_switched: SourceLine | None = None
-        """Where the model first switches grad mode, which the graph does not do."""
+        """The line where the model first switches grad mode, which the graph leaves as it is."""
         self.complete = False
         self.assigned: list[str] = []
-        """Attributes of modules that forward assigns to, which the graph does not."""
+        """Attributes of modules that forward assigns to, which the graph leaves alone."""
         self.drawn: list[str] = []
         """Generators that forward draws from whose numbers become constants of the graph."""
         self.autocast_disabled: SourceLine | None = None
-        """Where the model first disables autocast outside of a region that enables it."""
+        """The line where the model first disables autocast outside of a region that enables it."""
         self.as_exported = Told(as_exported)
-        """What the model is told that asks whether it is exported."""
+        """The answer to a model that asks whether it is exported."""
         self.failed_in: str | None = None
         """The path of the innermost module in which the model raised."""
         self.arguments = Arguments(self.graph, model, sources, self._stamp, self._value)
@@ -124,7 +124,7 @@ class Tape:
         self.complete = True
 
     def size_names(self) -> SizeNames | None:
-        """Names for the symbolic sizes, as far as the recording has come."""
+        """Return names for the symbolic sizes, as far as the recording has come."""
         return SizeNames(self.sources.sizes) if self.sources.sizes is not None else None
 
     def run_model(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -132,7 +132,7 @@ class Tape:
 
     @contextlib.contextmanager
     def _as_one_node(self, inputs: Any) -> Iterator[None]:
-        """Record nothing within, but note whether it writes into `inputs` or draws random numbers."""
+        """Record the region as one node, but note whether it writes into `inputs` or draws random numbers."""
         self._has_effect = False
         self._storages = {storage_of(tensor) for tensor in tensors_in(inputs)}
         self._inside += 1

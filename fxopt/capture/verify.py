@@ -1,4 +1,4 @@
-"""Prove a captured graph on the example and on other inputs, or find where it does not hold."""
+"""Proof of a captured graph on the example and on other inputs, or the place of its failure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FEW = 2
 
 
 def verified(captured: Captured, model: nn.Module, inputs: Inputs, expected: Outcome) -> CaptureReport:
-    """The report, with a check more for each kind of input at which the model computes otherwise.
+    """Return the report, with a check more for each kind of input at which the model computes otherwise.
 
-    Two kinds are not seen in a recording. Torch takes a symbolic size for 2 or more, so ``if x.size(0) == 1`` is
-    no question. And transformers leaves out a mask that is all ones, but not in an export, which a recording is.
-    Raises `RecordingError` where the graph differs elsewhere.
+    A recording misses two kinds. Torch takes a symbolic size for 2 or more, so ``if x.size(0) == 1`` is no question.
+    And transformers leaves out a mask that is all ones, except in an export, which a recording is. Raises
+    `RecordingError` if the graph differs elsewhere.
     """
     return _Verification(captured, model, inputs).report(expected)
 
@@ -57,7 +57,7 @@ class _Verification:
         )
 
     def _at(self, sizes: dict[str, int], masks: Collection[InputTensor] = ()) -> Comparison:
-        """The comparison at these sizes, with these masks of the other kind."""
+        """Return the comparison at these sizes, with these masks of the other kind."""
         changed = resized(self.inputs, self.free, sizes)
         if masks:
             paths = {mask.path for mask in masks}
@@ -66,7 +66,7 @@ class _Verification:
 
     # ------------------------------------------------------------ masks
     def _holds_at_larger_sizes_and_other_masks(self) -> bool:
-        """Whether one comparison proves both; where it does not, each is looked at alone."""
+        """Return whether one comparison proves both; if it fails, each is looked at alone."""
         if not self.free and not self.masks:
             return True
         compared = self._at(self._larger(), self.masks)
@@ -91,7 +91,7 @@ class _Verification:
         return checks
 
     def _compare_padding(self) -> None:
-        """A row that begins with padding, as for generation, or ends with it: few of everything, which costs little.
+        """Compare a row that begins with padding, as for generation, or ends with it: few of everything, at low cost.
 
         The side of the example's own padding is proven by the example.
         """
@@ -111,7 +111,7 @@ class _Verification:
         return compare_at(self.captured.gm, self.model, inputs)
 
     def _other_way(self) -> Iterator[str]:
-        """The masks of the other kind at which the graph would agree."""
+        """Yield the masks of the other kind at which the graph would agree."""
         for mask in self.masks:
             compared = self._at({}, [mask])
             if compared.difference is None and not compared.refused:
@@ -120,7 +120,7 @@ class _Verification:
 
     @property
     def _or_eager(self) -> str:
-        """The remedy of transformers, whose own implementation of attention leaves out no mask."""
+        """The remedy of transformers, whose own implementation of attention keeps every mask."""
         if getattr(getattr(self.model, "config", None), "_attn_implementation", "eager") == "eager":
             return ""
         return ', or load the model with attn_implementation="eager"'
@@ -132,11 +132,11 @@ class _Verification:
         return {name: min(_FEW, places[0].in_example) for name, places in self.free.items()}
 
     def _larger(self, by: int = 1) -> dict[str, int]:
-        """Each size larger, and each next one `by` more."""
+        """Return each size larger, and each next one `by` more."""
         return {name: places[0].in_example + 1 + by * index for index, (name, places) in enumerate(self.free.items())}
 
     def _compare_larger(self) -> None:
-        """At larger sizes: each free one by another amount, else all by one amount, else each alone.
+        """Compare at larger sizes: each free one by another amount, else all by one amount, else each alone.
 
         The model may refuse: a mask is to have one place more than the cache, say.
         """
@@ -166,7 +166,7 @@ class _Verification:
         return tuple(_not_one(each, self.free) for each in wrong)
 
     def _differs_at_one(self, name: str) -> bool:
-        """Whether a size of 1 alone makes a difference, with few of all else or, where those are refused, as many."""
+        """Return whether a size of 1 alone makes a difference, with few of all else or, if refused, as many."""
         compared = self._at_padded({**self._few, name: 1})
         if compared.refused:
             compared = self._at_padded({name: 1})
@@ -176,7 +176,7 @@ class _Verification:
         return self._at_padded(sizes).difference is not None
 
     def _at_padded(self, sizes: dict[str, int]) -> Comparison:
-        """The comparison at sizes that leave out entries, with the padding that guarded masks are to have."""
+        """Return the comparison at sizes that leave out entries, with the padding that guarded masks are to have."""
         changed = resized(self.inputs, self.free, sizes)
         paths = {mask.path for mask in self.guarded if not is_full(mask.tensor)}
         lost = [each for each in masks_of(changed) if each.path in paths and is_full(each.tensor)]
