@@ -14,7 +14,7 @@ _READS = frozenset(
      "allclose", "is_nonzero", "__contains__", "__array__", "data_ptr"}
 )  # fmt: skip
 _SIZED_BY_SHAPES = frozenset({"linalg_lstsq", "_ctc_loss"})
-"""Operations whose results have sizes given by shapes, though torch declares otherwise."""
+"""Operations whose sizes follow from shapes, though torch marks them as decided by data."""
 
 
 def read_by(name: str, result: Any) -> BakedValue | None:

@@ -113,8 +113,7 @@ def _own_name(name: str, takes: Mapping[str, Any]) -> str:
 
 
 def hears_beside_text(config: Any) -> bool:
-    """Return whether a model compares texts with sounds; one whose text has tokens for a sound reads text alone, too.
-    """
+    """Return whether a model compares texts with sounds; one whose text has tokens for a sound reads text alone."""
     hears = hasattr(config, "audio_config") or hasattr(config, "speech_config")
     has_token = any(hasattr(config, name) for name in ("audio_token_id", "audio_token_index"))
     return hears and hasattr(config, "text_config") and not has_token

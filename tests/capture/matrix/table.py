@@ -19,12 +19,12 @@ from fxopt.capture.lines import briefly
 from tests.capture.matrix.models import ROWS, Row
 
 FILE = Path(__file__).parents[3] / "docs/capture.md"
-_TITLES = "| architecture | model | rung | CPU s | nodes | free sizes | what could not be done |\n" + "|---" * 7 + "|\n"
+_TITLES = "| architecture | model | rung | CPU s | nodes | free sizes | limits |\n" + "|---" * 7 + "|\n"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What is said of one row."""
+    """One row of the table."""
 
     architecture: str
     model: str
@@ -73,7 +73,7 @@ def page(entries: Iterable[Entry]) -> str:
     architectures = len({entry.architecture for entry in entries})
     versions = f"transformers {transformers.__version__} on torch {torch.__version__.partition('+')[0]}"
     counts = ", ".join(f"{count} on the rung `{rung}`" for rung, count in rungs.most_common())
-    return f"""# What is captured
+    return f"""# Captured architectures
 
 {len(entries)} captures of {architectures} architectures of {versions}: {counts};
 {median:.1f} s of CPU time in the median, verification included. Each graph replays the model up to rounding, at the
