@@ -14,7 +14,7 @@ from torch import nn
 
 from fxopt.evidence.float64 import in_float64, run_in_float64
 from fxopt.evidence.output_report import OutputReport, compared
-from fxopt.evidence.running import EvidenceError, leaves_of, run
+from fxopt.evidence.running import EvidenceError, RunStoppedError, leaves_of, run
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -96,6 +96,8 @@ def compare_outputs(
         old = _outputs(before, args, kwargs, f"the original fails on input {number}")
         try:
             new = _outputs(after, args, kwargs, f"the new graph fails on input {number}")
+        except RunStoppedError:
+            raise
         except EvidenceError as error:
             return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered), str(error))
         exact = judge.outputs(args, kwargs) if judge is not None else {}
@@ -129,6 +131,8 @@ class _Reference:
             if not self._made:
                 self._model, self._made = in_float64(self._model), True
             return _by_name(run_in_float64(self._model, args, kwargs, self.narrow))
+        except RunStoppedError:
+            raise
         except Exception as error:  # noqa: BLE001 - a model may fail in any way; the report says how
             first_line = (str(error).splitlines() or [""])[0]
             self.problem = f"no float64 reference: {type(error).__name__}: {first_line}"
@@ -138,6 +142,8 @@ class _Reference:
 def _outputs(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], failure: str) -> dict[str, Any]:
     try:
         return _by_name(run(model, args, kwargs))
+    except RunStoppedError:
+        raise
     except Exception as error:  # a model may fail in any way
         raise EvidenceError(f"{failure}: {type(error).__name__}: {error}") from error
 

@@ -2,46 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import streamlit as st
 
+from fxopt.core import shared_copy
 from fxopt.errors import FxoptError
 from fxopt.evidence import NumericsReport, compare_outputs, stopping_unless
 from fxopt.models import Inputs
+from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
+from fxopt.ui.waiting import result_soon
+from fxopt.workbench import Choice
 
 SMALL = 5_000_000
 """Up to so many parameters, outputs are compared automatically."""
 
 
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A comparison of outputs, with the choices of passes that it is for."""
+
+    choices: tuple[Choice, ...]
+    job: Job[NumericsReport]
+
+
 def numerics_tab(session: Session) -> None:
-    bench = session.workbench
-    if not bench.is_changed:
+    begun: Comparison | None = session.comparison
+    if begun is not None and begun.job.running and begun.choices != session.workbench.choices:
+        session.stop_comparing()
+    if not session.workbench.is_changed:
         st.markdown("No site is on, so there is nothing to compare.")
         return
-    small = sum(weight.numel() for weight in session.opened.model.parameters()) <= SMALL
-    if not small and session.compared != bench.choices:
+    if not _is_wanted(session):
         st.markdown(
             "Runs the original, the graph as it is now, and the original in float64 (which takes twice its memory)."
         )
         st.button("Compare outputs", key="compare", type="primary", on_click=session.ask_to_compare)
         return
-    with st.spinner("Running both, and the original in float64 …", show_time=True):
-        try:
-            report = session.remember("numerics", bench.choices, lambda: _compared(session))
-        except FxoptError as error:
-            st.error(escaped(str(error)))
-            return
-    _show(report)
+    try:
+        job = _comparison(session).job
+        report = result_soon(job, "Running both, and the original in float64", can_cancel=True)
+    except FxoptError as error:
+        st.error(escaped(str(error)))
+        return
+    if report is not None:
+        _show(report)
 
 
-def _compared(session: Session) -> NumericsReport:
-    weights = sum(weight.numel() for weight in session.opened.model.parameters())
-    session.check_demand(factor=2, beside=8 * weights)  # as the original takes it in float64
-    with stopping_unless(presence()):
-        return compare_outputs(session.workbench.pristine, session.workbench.current, _inputs(session.opened))
+def _is_wanted(session: Session) -> bool:
+    """Return whether outputs are to be compared: the visitor asked for it, or the model is small; not once canceled."""
+    begun: Comparison | None = session.comparison
+    if begun is not None and begun.choices == session.workbench.choices:
+        return not begun.job.is_cancelled
+    return _weights(session) <= SMALL or session.compared == session.workbench.choices
+
+
+def _weights(session: Session) -> int:
+    return sum(weight.numel() for weight in session.opened.model.parameters())
+
+
+def _comparison(session: Session) -> Comparison:
+    """Return the comparison for the choices as they are. It runs on a copy: the visitor may go on switching passes."""
+    bench, begun = session.workbench, session.comparison
+    if isinstance(begun, Comparison) and begun.choices == bench.choices:
+        return begun
+    session.stop_comparing()
+    session.check_demand(factor=2, beside=8 * _weights(session))  # as the original takes it in float64
+    before, after, inputs = bench.pristine, shared_copy(bench.current), _inputs(session.opened)
+
+    def work(progress: Progress) -> NumericsReport:
+        with stopping_unless(lambda: progress(0)):
+            return compare_outputs(before, after, inputs)
+
+    session.comparison = Comparison(bench.choices, Job(work, presence()))
+    return session.comparison
 
 
 def _inputs(opened: OpenModel) -> list[Inputs]:

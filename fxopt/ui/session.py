@@ -16,7 +16,7 @@ from torch.fx import GraphModule
 
 from fxopt.core import FxoptError
 from fxopt.edits import Edit
-from fxopt.evidence import demand_of
+from fxopt.evidence import demand_of, stopping_unless
 from fxopt.evidence.running import run
 from fxopt.ui.drawn import Drawn
 from fxopt.ui.fault import all_or_nothing
@@ -25,6 +25,7 @@ from fxopt.ui.job import Job
 from fxopt.ui.limits import check_demand
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.pictures import PackedLayout
+from fxopt.ui.presence import presence
 from fxopt.ui.recent import keep_recent
 from fxopt.ui.switches import Switch, Switches, widget_of
 from fxopt.view import GraphView, PassStyle, styles_of
@@ -106,6 +107,8 @@ class Session:
     """The number of listed sites of the pass in focus, beyond the first few."""
     compared: tuple[Choice, ...] | None = None
     """The choices of passes for which outputs of a large model are compared."""
+    comparison: Any = None
+    """The last comparison of outputs (`fxopt.ui.numerics_tab.Comparison`), if there was one."""
     measurement: Any = None
     """The last measurement of latency (`fxopt.ui.latency_tab.Measurement`), if there was one."""
     picture: PackedLayout | None = None
@@ -149,6 +152,7 @@ class Session:
             if self.laying_out is not None:
                 self.laying_out[1].cancel()
             self.picture = self.laying_out = None
+            self.stop_comparing()
             self._kept.clear()
             self.workbench.release()
 
@@ -307,7 +311,8 @@ class Session:
     def run_example(self) -> None:
         """Run the graph as it is now on the example, for its probes."""
         self.check_demand()
-        run(self.workbench.current, *self.opened.inputs)
+        with stopping_unless(presence()):
+            run(self.workbench.current, *self.opened.inputs)
 
     def check_demand(self, factor: int = 1, beside: int = 0) -> None:
         """Check that the graph may be run on the example; see `fxopt.ui.limits.check_demand`.
@@ -409,7 +414,14 @@ class Session:
         """Fold an open module, or open a folded one."""
         self.unfolded = self.unfolded ^ {path}
 
+    def stop_comparing(self) -> None:
+        """End the comparison of outputs that runs, and let its result go."""
+        if self.comparison is not None:
+            self.comparison.job.cancel()
+        self.comparison = None
+
     def ask_to_compare(self) -> None:
+        self.stop_comparing()
         self.compared = self.workbench.choices
 
 

@@ -14,12 +14,12 @@ T = TypeVar("T")
 QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
 
 
-def result_soon(job: Job[T], told: str) -> T | None:
+def result_soon(job: Job[T], told: str, *, can_cancel: bool = False) -> T | None:
     """Return the result of a job, if it is ready at once.
 
     Otherwise return None, and draw a line with `told`, which names the work, until it is done; then the whole page is
     drawn again. Waiting for it here would hold up the visitor's next acts: Streamlit lets the run of a panel come to
-    its end first.
+    its end first. With `can_cancel`, a button beside the line cancels the job.
 
     Raises:
         Exception: the exception of the job.
@@ -27,7 +27,7 @@ def result_soon(job: Job[T], told: str) -> T | None:
     with FIRST_DRAWINGS.aside():
         is_done = job.wait(QUIET_SECONDS)
     if not is_done:
-        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - QUIET_SECONDS)
+        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - QUIET_SECONDS, can_cancel)
         return None
     if job.failure is not None:
         raise job.failure
@@ -35,8 +35,14 @@ def result_soon(job: Job[T], told: str) -> T | None:
     return job.result
 
 
-def _line(job: Job[T], told: str, begun: float) -> None:
+def _line(job: Job[T], told: str, begun: float, can_cancel: bool) -> None:
     # A run of this line that was asked for before something newer took its place would stand there for good.
     if not job.running or job.is_cancelled:
         st.rerun()
-    st.caption(f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s")
+    line = f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s"
+    if not can_cancel:
+        st.caption(line)
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(line, width="content")
+        st.button("Cancel", key=f"cancel: {told}", on_click=job.cancel)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.fx import symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from fxopt.evidence import EvidenceError, compare_outputs
+from fxopt.evidence import EvidenceError, RunStoppedError, compare_outputs, stopping_unless
 from fxopt.models import model_source
 
 X = torch.linspace(-3, 3, 12).view(3, 4)
@@ -48,6 +48,13 @@ def folded() -> tuple[Any, Any, Any]:
         block: Any = new.get_submodule(path)
         block.conv, block.norm = fuse_conv_bn_eval(block.conv, block.norm), nn.Identity()
     return gm, new, source
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+def test_a_comparison_that_nobody_waits_for_has_no_verdict(calls: int) -> None:
+    wanted = iter([True] * calls)
+    with stopping_unless(lambda: next(wanted, False)), pytest.raises(RunStoppedError):
+        compare(torch.sin, torch.sin)
 
 
 def test_a_copy_has_identical_bits(folded: Any) -> None:

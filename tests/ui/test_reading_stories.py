@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fxopt.evidence import measure
-from fxopt.ui import latency_tab
+from fxopt.evidence import NumericsReport, RunStoppedError, compare_outputs, measure
+from fxopt.ui import latency_tab, numerics_tab, waiting
 from tests.ui.visitor import (
     FOLD,
     assert_usable,
@@ -41,6 +43,32 @@ def test_outputs_are_compared_where_asked(app: AppTest) -> None:
     assert "nothing to compare" in texts(app)
     switch(app, FOLD, True)
     assert_usable(app)
+    assert "float64" in app.success[0].value
+
+
+def test_a_comparison_ends_where_its_visitor_cancels_it_or_goes_on(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(before: Any, after: Any, inputs: Any) -> NumericsReport:
+        while True:
+            compare_outputs(before, after, inputs)
+
+    monkeypatch.setattr(numerics_tab, "compare_outputs", endless)
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 0.05)
+    app.session_state["evidence"] = "Numerics"
+    switch(app, FOLD, True)
+    cancelled = session(app).comparison.job
+    next(button for button in app.button if button.label == "Cancel").click().run()
+    assert cancelled.wait(60)
+    assert type(cancelled.failure) is RunStoppedError
+    app.button(key="compare").click().run()
+    outdated = session(app).comparison.job
+    switch(app, FOLD, False)
+    assert outdated.wait(60)
+    assert type(outdated.failure) is RunStoppedError
+    monkeypatch.setattr(numerics_tab, "compare_outputs", compare_outputs)
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
+    switch(app, FOLD, True)
     assert "float64" in app.success[0].value
 
 
