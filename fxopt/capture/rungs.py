@@ -60,6 +60,8 @@ class Rungs:
     hopeless: bool = False
     spent: bool = False
     asked: SourceLine | None = None
+    heights: str = ""
+    """Why heights and widths of images were not tried free."""
 
     def ways(self, allow_baked: bool) -> Iterator[tuple[str, Callable[[], Captured]]]:
         if is_plain(self.model):
@@ -67,8 +69,10 @@ class Rungs:
         if self.dynamic != "none":
             doubled = with_batch_of_two(self.inputs) if isinstance(self.dynamic, str) else None
             images = with_heights_and_widths(self.inputs) if self.dynamic == "auto" else None
-            if images is not None and not knows_positions(self.model):
+            fixed = why_heights_are_fixed(self.model) if images is not None else ""
+            if images is not None and not fixed:
                 yield "symbolic heights and widths", lambda: self._of_any_image(doubled or self.inputs, images)
+            self.heights = f"heights and widths are those of the example: {fixed}" if fixed else ""
             if doubled is not None:
                 yield from self._ways("symbolic sizes, the batch of 1 doubled", doubled, self.dynamic)
             if doubled is None or not self.spent:
@@ -157,7 +161,7 @@ class Rungs:
             described(free),
             tuple(FixedSize(check.condition, check.line, check.reason) for check in size_checks),
             (*tape.baked, *(BakedValue(name, "the numbers of this run", None) for name in tape.drawn if real)),
-            notes=(*_notes(tape), *doubts),
+            notes=(*([self.heights] if self.heights and sizes is not None else []), *_notes(tape), *doubts),
             checks=(*self.inputs.checks(), *size_checks),
             temporary=tuple(gm._non_persistent_buffers_set),
             example=in_example(free),
@@ -165,18 +169,27 @@ class Rungs:
         return Captured(gm, report, free, doubts)
 
 
-def knows_positions(model: nn.Module) -> bool:
-    """Return whether weights are for positions, or attention is over patches or windows: then sizes are fixed, or slow.
+def why_heights_are_fixed(model: nn.Module) -> str:
+    """Return the reason for which heights and widths are not tried free; "" where they are.
 
-    With free heights and widths a small Swin takes minutes, and MobileViT, which unfolds its patches, ends the process:
-    sympy raises in a place from which torch cannot hand it on. Of attention only that of SegFormer is known to take any
-    size.
+    Weights are for positions, or attention is over patches or windows: then sizes are fixed anyway, or slow. With free
+    heights and widths a small Swin takes minutes, and MobileViT, which unfolds its patches, ends the process: sympy
+    raises in a place from which torch cannot hand it on. Of attention only that of SegFormer is known to take any size.
     """
-    if any("pos" in name for name, _ in (*model.named_parameters(), *model.named_buffers())):
-        return True
+    tensors = (*model.named_parameters(), *model.named_buffers())
+    for_positions = next((name for name, _ in tensors if "pos" in name), None)
+    if for_positions is not None:
+        return f"{for_positions} is about positions, which fix a size or make symbolic ones take minutes"
     config = getattr(model, "config", None)
-    over_all = config is not None and not any(hasattr(config, name) for name in ("patch_size", "window_size"))
-    return not over_all and any("attention" in type(module).__name__.lower() for module in model.modules())
+    cut = [name for name in ("patch_size", "window_size") if hasattr(config, name)]
+    if config is not None and not cut:
+        return ""
+    modules = (path for path, module in model.named_modules() if "attention" in type(module).__name__.lower())
+    attention = next(modules, None)
+    if attention is None:
+        return ""
+    over = f" over what {' and '.join(cut)} of the config cut" if cut else ""
+    return f"{attention} is attention{over}, whose symbolic sizes torch takes minutes for or fails at"
 
 
 def _is_height_or_width(size: InputSize) -> bool:

@@ -44,11 +44,21 @@ def test_backbones_take_any_height_and_width(name: str, settings: dict[str, list
     assert_runs_at(row, (96, 96), (160, 128), (97, 131))
 
 
-def test_a_model_that_knows_positions_is_recorded_at_one_height_at_once() -> None:
-    model = row_of("ViTModel").build()
-    report = trace(model).meta["fxopt"]
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("ViTModel", "embeddings.position_embeddings is about positions"),
+        pytest.param("SwinModel", "relative_position_bias_table is about positions", marks=pytest.mark.slow),
+        pytest.param("Swinv2Model", "continuous_position_bias_mlp.0.weight is about positions", marks=pytest.mark.slow),
+        pytest.param("MobileViTModel", "is attention over what patch_size of the config cut", marks=pytest.mark.slow),
+    ],
+)
+def test_a_model_that_knows_positions_is_recorded_at_one_height_and_says_why(name: str, reason: str) -> None:
+    report = trace(row_of(name).build()).meta["fxopt"]
     assert not report.tried
     assert list(report.free) == ["batch"]
+    (told,) = (note for note in report.notes if note.startswith("heights and widths are those of the example: "))
+    assert reason in told
 
 
 class LooksAtHeight(nn.Module):
