@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 
 from fxopt.capture.checks import InputError
 from fxopt.capture.example_images import companions_of, has_grid
+from fxopt.capture.example_memory import answer_of
 from fxopt.capture.example_shapes import other_shapes
 from fxopt.capture.hygiene import preserved
 from fxopt.capture.structure import tensors_of
@@ -94,7 +95,7 @@ def first_taken(example: Any, function: Callable[..., Any], names: Collection[st
     for tried in _variants(example, varied):
         with preserved(example.model), torch.no_grad():
             try:
-                return tried, function(**{name: tried.value(name) for name in names})
+                return tried, answer_of(function, {name: tried.value(name) for name in names})
             except InputError:
                 raise
             except Exception as error:  # noqa: BLE001  each model has checks and errors of its own

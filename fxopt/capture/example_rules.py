@@ -32,6 +32,7 @@ from fxopt.capture.example_images import (
     spatial_shapes,
 )
 from fxopt.capture.example_media import token_kinds
+from fxopt.capture.example_memory import MemoryGuard
 from fxopt.capture.example_shapes import WIDTHS
 from fxopt.capture.hygiene import preserved
 
@@ -77,7 +78,8 @@ class Example:
             return self.made[name]
         rule = RULES.get(name) or self._documented(name)
         # a generator for each name, so that a tensor is independent of the other requested ones
-        value = rule(self, Generator().manual_seed(zlib.crc32(name.encode())))
+        with MemoryGuard(f"{name} of {type(self.model).__name__}", _REMEDY):
+            value = rule(self, Generator().manual_seed(zlib.crc32(name.encode())))
         if isinstance(value, Tensor) and value.is_floating_point():
             return value.to(next((p.dtype for p in self.model.parameters() if p.is_floating_point()), value.dtype))
         return value

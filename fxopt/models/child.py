@@ -17,7 +17,7 @@ from typing import Any
 
 from fxopt.errors import ModelError
 from fxopt.models.dry_run import Fit
-from fxopt.models.memory import in_words
+from fxopt.process.memory import in_words
 from fxopt.process.news import tell
 
 MOST_SECONDS = 60

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fxopt.errors import ModelError
-from fxopt.models.memory import available_bytes, in_words
+from fxopt.process.memory import available_bytes, in_words
 from fxopt.process.news import tell
 
 _DTYPES = {

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fxopt import MergeLinears
-from fxopt.capture import CaptureError, InputError, capture, example_inputs
+from fxopt.capture import CaptureError, InputError, capture, example_inputs, example_memory
 from fxopt.graph.fingerprint import fingerprint
 from tests.capture.asserts import assert_equal_up_to_rounding
 from tests.capture.small_configs import shrunk
@@ -123,6 +123,13 @@ def test_text_agrees_with_images_of_ones_own() -> None:
     assert inputs["pixel_values"].eq(0).all()
     with torch.no_grad():
         model(**inputs)
+
+
+def test_features_of_large_images_are_counted_without_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small("llava")
+    expected = example_inputs(model)["input_ids"]
+    monkeypatch.setattr(example_memory, "_MOST_NUMBERS", 0)
+    assert torch.equal(example_inputs(model)["input_ids"], expected)
 
 
 def test_a_model_without_a_forward_is_refused_with_its_parts() -> None:

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from fxopt.capture import InputError
 from fxopt.errors import CancelledError, FxoptWarning
-from fxopt.models import LocalFolder, local_folder, memory, stored_weights
+from fxopt.models import LocalFolder, local_folder, stored_weights
 from fxopt.models.child import fit_in_child
+from fxopt.process import memory
 from fxopt.process.news import news_to
 from tests.models.test_local_folder import change_config, change_weights, refusal
 
@@ -148,6 +150,18 @@ def test_free_memory_is_asked_of_the_machine(tiny_bert: Path, monkeypatch: pytes
 def test_a_sparse_file_of_another_shape_is_refused_by_its_header(tiny_bert: Path) -> None:
     write_header(tiny_bert, [5_000_000, 8])
     assert "(5000000 x 8 stored, 50 x 8 needed)" in refusal(tiny_bert)
+
+
+def test_an_image_larger_than_memory_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 8], "depths": [1, 1], "layer_type": "basic"}
+    transformers.ResNetModel(transformers.ResNetConfig(**sizes)).save_pretrained(tmp_path)
+    change_config(tmp_path, image_size=500_000)
+    model = LocalFolder(tmp_path).build()
+    before = peak_bytes()
+    with pytest.raises(InputError, match=r"pixel_values of ResNetModel is 1 x 3 x 500,000 x 500,000 .* takes 3,000 GB"):
+        LocalFolder(tmp_path).inputs(model)
+    assert peak_bytes() - before < 100 * 2**20
 
 
 def test_names_of_any_length_are_said_in_short(tiny_bert: Path) -> None:
