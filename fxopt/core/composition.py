@@ -5,9 +5,11 @@ from __future__ import annotations
 from torch.fx import GraphModule
 
 from fxopt.core.gate import finish
-from fxopt.core.ledger import act
+from fxopt.core.ledger import Entry, Ledger, act, name_of
+from fxopt.core.reversing import undo_entries
 from fxopt.core.signature import digest
 from fxopt.core.transformation import ReversibleTransformation, Transformation
+from fxopt.errors import RewriteError
 from fxopt.graph.copying import shared_copy
 
 
@@ -47,11 +49,65 @@ class Composition(Transformation):
         return act(gm, undone, part=True)
 
 
+class FixedPoint(Composition):
+    """Transformations run in turn until none of them changes anything; made by `compose`."""
+
+    def __init__(self, parts: tuple[Transformation, ...], inplace: bool, limit: int) -> None:
+        super().__init__(parts, inplace)
+        self.limit = limit
+
+    @property
+    def signature(self) -> str:
+        return digest("fxopt.compose", {"parts": [part.signature for part in self.parts], "until_stable": True})
+
+    def transform(self, graph_module: GraphModule) -> GraphModule:
+        def transformed() -> GraphModule:
+            gm = graph_module if self.inplace else shared_copy(graph_module)
+            done: list[Entry] = []
+            for _ in range(self.limit):
+                done = []
+                for part in self.parts:
+                    count = len(Ledger.entries_of(gm))
+                    gm = part(gm, lint_and_recompile=False)
+                    done += Ledger.entries_of(gm)[count:]
+                if not done:
+                    return gm
+            raise self._endless(done)
+
+        return act(graph_module, transformed, part=True)
+
+    def _endless(self, done: list[Entry]) -> RewriteError:
+        sites: dict[str, str] = {entry.name: entry.site for entry in reversed(done)}  # the first site of each
+        who = ", ".join(f"{name} (at {site})" for name, site in reversed(sites.items()))
+        return RewriteError(
+            f"the composition is not stable after {self.limit} rounds: in the last one, {who} still changed the graph. "
+            "Leave out one of those that undo each other's work, or raise the limit. The graph is as it was before."
+        )
+
+    def _undone(self, gm: GraphModule) -> GraphModule:
+        def undone() -> GraphModule:
+            current = gm if self.inplace else shared_copy(gm)
+            parts = _parts_of(self)
+            undo_entries(current, *(part.signature for part in parts), name=", ".join(map(name_of, parts)))
+            return current
+
+        return act(gm, undone, part=True)
+
+
+def _parts_of(one: Transformation) -> list[Transformation]:
+    """The transformations that `one` runs, of compositions in it their parts."""
+    return [inner for part in one.parts for inner in _parts_of(part)] if isinstance(one, Composition) else [one]
+
+
 class ReversibleComposition(Composition, ReversibleTransformation):
     """Reversible transformations run one after the other; made by `compose`."""
 
 
-def compose(*args: Transformation, inplace: bool = True) -> Transformation:
+class ReversibleFixedPoint(FixedPoint, ReversibleTransformation):
+    """Reversible transformations run in turn until none of them changes anything; made by `compose`."""
+
+
+def compose(*args: Transformation, inplace: bool = True, until_stable: bool = False, limit: int = 10) -> Transformation:
     """Compose transformations into one, which runs them from first to last and lints and recompiles once.
 
     Every composition reverses, as every transformation does. The result is a `ReversibleTransformation` if every part
@@ -61,6 +117,10 @@ def compose(*args: Transformation, inplace: bool = True) -> Transformation:
         args: the transformations; at least one.
         inplace: whether the graph module is changed, or a copy of it. The copy shares all weights that no
             transformation replaces, and the graph module itself is left as it is, forward and in reverse.
+        until_stable: whether they run again, in the same order, until a round changes nothing. In reverse, all that
+            is in force of each of them is undone by the record, as with a pass.
+        limit: the largest number of such rounds. The call raises `RewriteError` with the names of those that still
+            change something in the last one, and leaves the graph module as it was.
 
     Raises:
         ValueError: there is no transformation.
@@ -70,6 +130,18 @@ def compose(*args: Transformation, inplace: bool = True) -> Transformation:
     >>> both = compose(ChangeTrueDivToMulByInverse(), MergeLinears())
     >>> isinstance(both, ReversibleTransformation)
     True
+
+    A batch norm behind a dropout is fused in the second round, when the dropout is gone:
+
+    >>> import torch
+    >>> from fxopt import FuseBatchNorm1dInLinear, RemoveIdentities, capture
+    >>> layers = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(), torch.nn.BatchNorm1d(4))
+    >>> gm = capture(layers.eval(), (torch.rand(2, 3),))
+    >>> stable = compose(FuseBatchNorm1dInLinear(), RemoveIdentities(), until_stable=True)
+    >>> [node.name for node in stable(gm).graph.nodes]
+    ['input_1', '_0', 'output']
+    >>> [node.name for node in stable(gm, reverse=True).graph.nodes]
+    ['input_1', '_0', '_1', '_2', 'output']
     """
     if not args:
         raise ValueError("compose needs at least one transformation")
@@ -79,4 +151,6 @@ def compose(*args: Transformation, inplace: bool = True) -> Transformation:
             hint = "an instance, not the class" if isinstance(part, type) else "a fxopt.Transformation"
             raise TypeError(f"compose takes transformations; {part!r} must be {hint}")
     reversible = all(isinstance(part, ReversibleTransformation) for part in args)
+    if until_stable:
+        return (ReversibleFixedPoint if reversible else FixedPoint)(args, inplace, limit)
     return (ReversibleComposition if reversible else Composition)(args, inplace)

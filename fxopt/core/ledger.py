@@ -158,13 +158,13 @@ class Ledger(nn.Module):
         self._drop(length)
         return undone
 
-    def remove(self, index: GraphIndex, signature: str) -> list[Entry]:
-        """Undo the entries of one signature; what came later is undone first and then done again.
+    def remove(self, index: GraphIndex, *signatures: str) -> list[Entry]:
+        """Undo the entries of these signatures; what came later is undone first and then done again.
 
         Returns:
             the later entries that no longer apply.
         """
-        return self._take_out(index, lambda entry: entry.signature == signature)
+        return self._take_out(index, lambda entry: entry.signature in signatures)
 
     def turn_off(self, index: GraphIndex, site: str) -> list[Entry]:
         """Undo the entry whose id is `site`, as `remove` does with all of a signature."""

@@ -167,7 +167,7 @@ class Pass(ReversibleTransformation, Generic[M]):
             RewriteError: something else has changed the graph in a way that rules the way back out, or the ledger
                 was lost. The graph is left as it is.
         """
-        return undo_entries(graph_module, self.signature, self.name)
+        return undo_entries(graph_module, self.signature, name=self.name)
 
     # ---- single sites
 

@@ -20,8 +20,8 @@ from fxopt.recording.patch import Patch, run
 from fxopt.recording.snapshot import Snapshot
 
 
-def undo_entries(gm: GraphModule, signature: str, name: str, *, last: bool = False) -> int:
-    """Undo the entries of `signature` that are in force, or the last one alone, whatever was done after it.
+def undo_entries(gm: GraphModule, *signatures: str, name: str, last: bool = False) -> int:
+    """Undo the entries of `signatures` that are in force, or the last one alone, whatever was done after it.
 
     What came later is undone first and then run again; where that changes nothing any more, an `FxoptWarning` says so.
 
@@ -33,12 +33,13 @@ def undo_entries(gm: GraphModule, signature: str, name: str, *, last: bool = Fal
     """
 
     def undone() -> int:
-        mine = [entry for entry in Ledger.entries_of(gm) if entry.signature == signature]
+        mine = [entry for entry in Ledger.entries_of(gm) if entry.signature in signatures]
         if not mine:
-            _check_that_nothing_is_lost(gm, signature, name)
+            for signature in signatures:
+                _check_that_nothing_is_lost(gm, signature, name)
             return 0
         ledger, index = Ledger.of(gm), GraphIndex(gm)
-        _say_what_rested(name, ledger.undo_entry(index, mine[-1]) if last else ledger.remove(index, signature))
+        _say_what_rested(name, ledger.undo_entry(index, mine[-1]) if last else ledger.remove(index, *signatures))
         return 1 if last else len(mine)
 
     return act(gm, undone)

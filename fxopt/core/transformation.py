@@ -113,7 +113,7 @@ class Transformation(Signed, ABC):
 
     def _undone(self, gm: GraphModule) -> GraphModule | None:
         """Reverse `gm` by the ledger; None where nothing of this transformation is in force."""
-        return gm if undo_entries(gm, self.signature, name_of(self), last=True) else None
+        return gm if undo_entries(gm, self.signature, name=name_of(self), last=True) else None
 
     def _or_nothing(self, result: GraphModule | None, gm: GraphModule) -> GraphModule:
         """Return `result`, or `gm` with an `FxoptWarning` that nothing was reversed."""

@@ -1,5 +1,6 @@
 """The surface of ``optimum.fx.optimization``: names, call forms, marks, return values, compositions."""
 
+import copy
 import operator
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from fxopt import (
     compose,
     fingerprint,
 )
+from fxopt.core import shared_copy
 from fxopt.graph.marks import LEDGER
 from tests.examples import EXAMPLES, outputs
 
@@ -178,6 +180,48 @@ def test_a_composition_that_is_not_in_place_leaves_its_input_alone_forward_and_b
     assert restored.get_submodule("out") is gm.get_submodule("out"), "weights are shared, not copied"
     for a, b in zip(outputs(gm, ATTENTION.inputs()), outputs(new, ATTENTION.inputs()), strict=True):
         torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_a_composition_runs_until_nothing_changes_and_reverses(inplace: bool) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4), nn.Identity(), nn.BatchNorm1d(4)).eval()
+    gm = fxopt.capture(model, (torch.rand(2, 4),))
+    before, old = fingerprint(gm), gm(torch.ones(2, 4))
+    parts = compose(fxopt.FuseBatchNorm1dInLinear(), compose(fxopt.RemoveIdentities()))
+    once, stable = parts(shared_copy(gm)), compose(parts, inplace=inplace, until_stable=True)
+    assert len(once.graph.nodes) == 5, "both norms are still there"
+    assert isinstance(stable, ReversibleTransformation)
+    assert stable.signature not in (parts.signature, compose(parts).signature)
+    new = stable(gm)
+    assert (len(new.graph.nodes), new is gm) == (3, inplace)
+    torch.testing.assert_close(new(torch.ones(2, 4)), old)
+    assert stable(new).code == new.code
+    for changed in (copy.deepcopy(new), new):  # no warning that one part rested on another
+        assert fingerprint(stable(changed, reverse=True)) == before
+
+
+def test_what_is_in_force_of_others_stays_when_a_stable_composition_is_reversed() -> None:
+    gm, alone = ATTENTION.graph(), ATTENTION.graph()
+    stable = compose(ChangeTrueDivToMulByInverse(), MulToAdd(), until_stable=True)
+    stable(gm)
+    for one in (gm, alone):
+        MergeLinears()(one)
+    stable(gm, reverse=True)
+    assert fingerprint(gm) == fingerprint(alone)
+
+
+def test_a_composition_that_never_ends_is_refused_with_the_name_of_the_culprit() -> None:
+    class Grow(Transformation):
+        def transform(self, graph_module: GraphModule) -> GraphModule:
+            (mul,) = (node for node in graph_module.graph.nodes if node.op == "call_function")
+            mul.args = (mul.args[0], mul.args[1] + 1)
+            return graph_module
+
+    gm = tripled()
+    before = fingerprint(gm)
+    with pytest.raises(RewriteError, match=r"not stable after 4 rounds: in the last one, Grow \(at call 4\) still"):
+        compose(MergeLinears(), Grow(), until_stable=True, limit=4)(gm)
+    assert fingerprint(gm) == before
 
 
 def test_the_signature_of_a_composition_follows_from_its_parts() -> None:
