@@ -1,7 +1,7 @@
 """Changes by hand: one kind a file. Each is a pass with one site at most, found by the name of its node.
 
-So whatever holds for passes holds for them: they say why not, reverse exactly, and mix with passes in any order. None
-is applied before it was tried on fake tensors (`fxopt.edits.propagation`).
+So the laws of passes hold for them: they explain a refusal, reverse exactly, and mix with passes in any order. Each is
+tried on fake tensors before it is applied (`fxopt.edits.propagation`).
 
 A new kind is a file with a subclass of `Edit` that gives `title`, `draft` and `do`, a line here, an act in
 ``fxopt/ui/edit_form.py``, and an example among the edits of ``tests/edits/test_laws.py``.

@@ -1,6 +1,6 @@
 """The modules that can be put into a graph by hand, each written as Python would: ``ReLU``, ``Dropout(p=0.1)``.
 
-All are without parameters, so none of them draws a random number. What is written is parsed, never run: a name of the
+All are without parameters, so building one draws no random number. A spec is parsed, but not run: a name of the
 catalog, and literal values.
 """
 
@@ -73,7 +73,7 @@ def built(spec: str) -> nn.Module | Unmet:
 
 
 class SpecError(ValueError):
-    """A spec names no module of the catalog; `unmet` holds the reason."""
+    """A spec that names no module of the catalog; `unmet` holds the reason."""
 
     def __init__(self, unmet: Unmet) -> None:
         super().__init__(unmet.reason)

@@ -25,7 +25,7 @@ class Delete(Edit):
     """
 
     users_take: str = ""
-    """The name of one of its inputs; empty where nobody reads the node."""
+    """The name of one of its inputs; empty if the node is unread."""
 
     @property
     def title(self) -> str:

@@ -16,7 +16,7 @@ from fxopt.graph.guards import autocast_condition
 
 
 class EditError(FxoptError, ValueError):
-    """An edit cannot be made; the graph is as it was."""
+    """A refused edit; the graph is as it was."""
 
     def __init__(self, edit: Edit, reason: str, remedy: str = "", actual: str = "", needed: str = "") -> None:
         self.edit, self.reason, self.remedy, self.actual, self.needed = edit, reason, remedy, actual, needed
@@ -61,7 +61,7 @@ class Edit(Pass[EditSite]):
 
     @abstractmethod
     def do(self, node: Node, outcome: Outcome, rewriter: Rewriter) -> None:
-        """Make the edit, by nothing but the rewriter."""
+        """Make the edit, by the rewriter alone."""
 
     def before(self, node: Node) -> str:
         """Describe the state before the edit, for the explanation."""

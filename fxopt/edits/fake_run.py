@@ -102,7 +102,7 @@ class FakeRun:
         return twin
 
     def lacks_kernel(self, step: Step, new: Mapping[Node | Step, Any]) -> Unmet | None:
-        """Return the reason where torch has no kernel for a call on these dtypes, which fake tensors cannot show."""
+        """Return the reason if torch has no kernel for a call on these dtypes, which fake tensors hide."""
         if isinstance(step.function, nn.Module) and self.index.paths_of(step.function):
             return None
         told = missing_kernel(step, lambda part: new[part] if part in new else self.old(part))  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ class Insert(Edit):
         path = rewriter.free_path(_container_of(node, rewriter.index) + _name(self.module))
         rewriter.set_module(path, module_for(new_module(self.module), rewriter.index))
         made = rewriter.call_module(path, (node,), before=min(users), info=outcome.made, made_from=(node,))
-        rewriter.marks_anchor = False  # it computes what it did
+        rewriter.marks_anchor = False  # its computation is as before
         for user in users:
             args, kwargs = map_arg((user.args, user.kwargs), lambda other: made if other is node else other)
             rewriter.set_call(user, user.op, user.target, args, dict(kwargs))
@@ -78,12 +78,12 @@ class Insert(Edit):
 
 
 def module_for(module: nn.Module, index: GraphIndex) -> nn.Module:
-    """`module`, training where the graph module is."""
+    """Return `module`, in training mode if the graph module is."""
     return module if module.training == index.gm.training else type(module).train(module, index.gm.training)
 
 
 def _name(spec: str) -> str:
-    """A name for a module of the catalog: ``leaky_relu`` for ``LeakyReLU(negative_slope=0.1)``.
+    """Return a name for a module of the catalog: ``leaky_relu`` for ``LeakyReLU(negative_slope=0.1)``.
 
     >>> [_name(spec) for spec in ("LeakyReLU(negative_slope=0.1)", "AvgPool2d(2)", "GELU", "LogSoftmax(dim=1)")]
     ['leaky_relu', 'avg_pool2d', 'gelu', 'log_softmax']
@@ -93,7 +93,7 @@ def _name(spec: str) -> str:
 
 
 def _container_of(node: Node, index: GraphIndex) -> str:
-    """The path of the module that makes the call, where modules can be put into it; with a dot behind it."""
+    """Return the path of the module that makes the call, if modules can be put into it; with a dot behind it."""
     for path, _ in reversed(module_stack_of(node)):
         if type(index.module_at(path)) is nn.Module:
             return f"{path}."

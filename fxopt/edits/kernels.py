@@ -26,9 +26,9 @@ _SIGNS = ("not implemented for", "not supported", "does not support", "unsupport
 
 
 def missing_kernel(step: Step, value_of: Callable[[Node | Step], Any]) -> str:
-    """Return the error of torch where it has no code for `step` on these dtypes, else an empty text.
+    """Return the error of torch if it has no code for `step` on these dtypes, else an empty text.
 
-    A call on more than `SMALL` numbers is not tried.
+    A call on more than `SMALL` numbers is left untried.
     """
     given: list[Any] = []
 
@@ -43,7 +43,7 @@ def missing_kernel(step: Step, value_of: Callable[[Node | Step], Any]) -> str:
             step.run(stand_in)
         except _TooLargeError:
             return ""
-        except Exception as error:  # noqa: BLE001 - that ones are no good indices, say, tells nothing
+        except Exception as error:  # noqa: BLE001 - an error about ones as indices, say, is no evidence
             line = str(error).strip().partition("\n")[0]
             return line if any(sign in line for sign in _SIGNS) else ""
     return ""

@@ -18,7 +18,7 @@ from fxopt.graph.nodes import inputs_of
 
 @dataclass(frozen=True)
 class Offers:
-    """The edits on offer at one node; a kind that makes no sense there is empty."""
+    """The edits on offer at one node; a kind is empty if it makes no sense there."""
 
     constants: tuple[tuple[str, Any], ...] = ()
     """The constant arguments by place, for `SetArgument`."""
@@ -29,7 +29,7 @@ class Offers:
     earlier: tuple[str, ...] = ()
     """The nodes that an input could be rewired to, the nearest first."""
     takes: tuple[str, ...] = ()
-    """The nodes that its users could read once it is deleted; one empty name where it has no users."""
+    """The nodes that its users could read once it is deleted; one empty name if it has no users."""
     users: tuple[str, ...] = ()
     """The users before which a module can be put."""
     inserted: tuple[str, ...] = ()

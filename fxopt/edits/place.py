@@ -18,7 +18,7 @@ Step = int | str
 
 
 class NoSuchPlaceError(LookupError):
-    """A call has no such place; the message lists the places that it has."""
+    """A place that the call lacks; the message lists the places that it has."""
 
 
 def steps_of(at: str) -> tuple[Step, ...]:
@@ -88,7 +88,7 @@ def inputs_at(node: Node) -> tuple[tuple[str, Node], ...]:
 
 
 def is_plain(value: Any) -> bool:
-    """Check that a value is a constant with a notation: numbers, text, None, dtypes, and lists of them."""
+    """Return whether a value is a constant with a notation: numbers, text, None, dtypes, and lists of them."""
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     return isinstance(value, _PLAIN)

@@ -1,7 +1,7 @@
 """Check of an edit on fake tensors: would the edited graph run, and with which shapes and dtypes?
 
 The check computes no numbers and reads no weights. It runs the inputs of the edited call, and then, node by node, the
-calls whose results differ from before. Where a result keeps its shape and dtype, its users are skipped.
+calls whose results differ from before. If a result keeps its shape and dtype, its users are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Outcome:
     """Effect of an edit on the graph."""
 
     refusal: Unmet | None = None
-    """The reason why the edited graph would fail; None where it runs."""
+    """The reason why the edited graph would fail; None if it runs."""
     infos: Mapping[str, Any] = field(default_factory=dict)
     """The new results of nodes whose result differs, in the form of ``tensor_info``."""
     made: Any = None
@@ -176,7 +176,7 @@ def _info(value: Any) -> Any:
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    """Check that later calls see no difference between two fake results."""
+    """Return whether later calls see two fake results as the same."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         return (one.shape, one.dtype, one.device, _strides(one)) == (other.shape, other.dtype, other.device, _strides(other))  # noqa: E501  # fmt: skip
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -76,7 +76,7 @@ class ReplaceModule(Edit):
 
 
 def _is_only_here(node: Node, path: str, index: GraphIndex) -> bool:
-    """Check that the module at `path` has no other reader and belongs to the graph module."""
+    """Return whether the module at `path` is read here only and belongs to the graph module."""
     module, parent = index.module_at(path), index.module_at(path.rpartition(".")[0])
     assert module is not None, f"{node.name} calls {path}, which is not there"
     own = parent is index.gm or type(parent) is nn.Module

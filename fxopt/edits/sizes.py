@@ -36,7 +36,7 @@ class Assignment:
 
     @classmethod
     def of(cls, gm: GraphModule) -> Assignment:
-        """The sizes of the example that `gm` was captured with."""
+        """Return the sizes of the example that `gm` was captured with."""
         report = gm.meta.get("fxopt")
         known = report.example if isinstance(report, CaptureReport) else {}
         names = sorted({name for size in _free_sizes(gm) for name in re.findall(r"[A-Za-z_]\w*", size)})

@@ -14,7 +14,7 @@ from fxopt.rules import Rule
 
 
 def _classes(*passes: type[Pass[Any]] | Rule) -> tuple[type[Pass[Any]], ...]:
-    """The class of each pass. A rule is the one instance of a class of its own."""
+    """Return the class of each pass. A rule is the one instance of a class of its own."""
     return tuple(type(one) if isinstance(one, Rule) else one for one in passes)
 
 

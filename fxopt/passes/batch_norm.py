@@ -1,12 +1,12 @@
-"""What batch normalization computes in evaluation mode, and how a layer beside it can do the same.
+"""Batch normalization in evaluation mode, and the fold of its scale and shift into a layer beside it.
 
 There it is a fixed scale and shift of each channel, `y * s + t` with `s = gamma / sqrt(var + eps)` and
 `t = beta - mean * s` (Ioffe and Szegedy 2015, section 3.1); a missing `gamma` is one, a missing `beta` zero. A linear
 layer or convolution with weights `W` and bias `b` is linear in its input and in its weights, so
 
 - behind it, `W` with output channel `o` times `s[o]`, and bias `b * s + t`, do both;
-- before it, `W` with input channel `i` times `s[i]`, and bias `b + W t` summed over what the kernel covers, do both, as
-  long as the kernel covers the same everywhere: no zeros around the input, unless there is no shift.
+- before it, `W` with input channel `i` times `s[i]`, and bias `b + W t` summed over the kernel's window, do both, as
+  long as that window is the same everywhere: no zeros around the input, unless there is no shift.
 
 Scales and shifts are computed in float64, weights in float32 at least, and each is rounded once.
 """
@@ -63,7 +63,7 @@ class Affine:
 
     @cached_property
     def largest(self) -> float:
-        """The largest scale or shift by size; not a number if any of them is not."""
+        """The largest scale or shift by size; NaN if any of them is."""
         if not self.scale.numel():
             return 0.0
         return torch.linalg.vector_norm(torch.cat((self.scale, self.shift)), torch.inf).item()
@@ -84,7 +84,7 @@ class BatchNormBesideLayer(Match):
     affine: Affine
     layer_first: bool
     through: tuple[Node, ...] = ()
-    """What lies between the two, and only passes the channels on."""
+    """The nodes between the two, which only pass the channels on."""
 
     @property
     def result(self) -> Node:
@@ -96,7 +96,7 @@ Kinds = tuple[type[nn.Module], ...]
 
 
 def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -> Conditions[Affine]:
-    """That `bn` is a fixed scale and shift, which is what the conditions return."""
+    """Require that `bn` is a fixed scale and shift; return these."""
     yield bn.training is not False and _unmet_mode(bn)
     yield not {"running_mean", "running_var"} <= set(bn.held) and Unmet(
         f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
@@ -128,7 +128,7 @@ def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -
 def fold_conditions(
     bn: BatchNormLayer, affine: Affine, layer: Layer, kinds: Kinds, index: GraphIndex, *, layer_first: bool
 ) -> Conditions[BatchNormBesideLayer]:
-    """That `layer`, right behind or before `bn` as far as the channels go, can do its work as well."""
+    """Require that `layer`, right behind or before `bn` as far as the channels go, can do its work as well."""
     yield from layer_conditions(layer, kinds, index)
     yield from dtype_conditions(layer, bn)
     if not layer_first and isinstance(layer, ConvLayer):
@@ -154,7 +154,7 @@ def fold_conditions(
 
 
 def users_condition(node: Node, wanted: Node, why: str) -> Condition:
-    """That `wanted` alone reads the numbers of `node`."""
+    """Require that `wanted` alone reads the numbers of `node`."""
     others = [user.name for user in readers_of(node) if user is not wanted]
     return bool(others) and Unmet(
         f"{node.name} has other users ({', '.join(others)}), which need it {why}",
@@ -175,7 +175,7 @@ def _statistics(bn: BatchNormLayer) -> tuple[torch.Tensor | None, ...]:
 
 
 def _sources(layer: Layer, bn: BatchNormLayer, affine: Affine, layer_first: bool) -> tuple[Any, ...]:
-    """The arguments of `_folded`, and what `affine` follows from."""
+    """Return the arguments of `_folded`, and the sources that `affine` follows from."""
     groups, transposed = (layer.groups, layer.transposed) if isinstance(layer, ConvLayer) else (1, False)
     trains = any(tensor is not None and tensor.requires_grad for tensor in (layer.bias, bn.bias))
     how = (groups, layer_first, layer_first is not transposed, trains)
@@ -192,9 +192,9 @@ def _folded(
     trains: bool,
     *_: Any,
 ) -> tuple[torch.Tensor, ...]:
-    """The weight and bias with which a layer does its own work and that of batch normalization behind or before it.
+    """Return the weight and bias with which a layer does the batch normalization behind or before it as well.
 
-    Only the weight where the bias stays as it is.
+    Return only the weight if the bias stays as it is.
 
     Args:
         of_rows: whether the channels that are normalized are those of dimension 0 of the weight. A weight is (O, I), of
@@ -215,7 +215,7 @@ def _folded(
 
 
 def _spread(values: torch.Tensor, weight: torch.Tensor, groups: int, of_rows: bool) -> torch.Tensor:
-    """One value for each channel, in the shape that multiplies the weight."""
+    """Return one value for each channel, in the shape that multiplies the weight."""
     ones = (1,) * (weight.dim() - 2)
     if of_rows:
         return values.reshape(-1, 1, *ones)
@@ -226,7 +226,7 @@ def _spread(values: torch.Tensor, weight: torch.Tensor, groups: int, of_rows: bo
 
 
 def _scaled(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """`weight * scale` in the dtype of `weight`, computed in float32 at least and rounded once."""
+    """Return `weight * scale` in the dtype of `weight`, computed in float32 at least and rounded once."""
     if weight.dtype in (torch.float32, torch.float64):
         return weight * scale.to(weight.dtype)
     return (weight.float() * scale.float()).to(weight.dtype)

@@ -39,9 +39,9 @@ class ConstantDivision(Match):
 class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
     """Replace `x / c` with `x * (1 / c)`, for a tensor `x` and a constant `c`.
 
-    A processor multiplies several times faster than it divides, though where memory is the limit, as in most
-    models, that does not show. The bits are the same where `c` is a power of two, since both then round the same
-    real number; elsewhere `1 / c` is rounded once more, which changes a result by about one unit in the last place.
+    A processor multiplies several times faster than it divides, though this is hidden if memory is the limit, as in
+    most models. The bits are the same if `c` is a power of two, since both then round the same real number; otherwise
+    `1 / c` is rounded once more, which changes a result by about one unit in the last place.
 
     Attention scales its scores this way:
 
@@ -111,7 +111,7 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
 
 
 def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]:
-    """That `divisor` and its inverse are normal numbers of the dtype that the division is done in."""
+    """Require that `divisor` and its inverse are normal numbers of the dtype that the division is done in."""
     yield dtype.is_complex and Unmet(
         f"division of {dtype} by a real number treats infinities in its own way",
         actual=str(dtype),

@@ -44,13 +44,13 @@ _LAYERS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d,
 class FoldBatchNorm(Pass[BatchNormBesideLayer]):
     """Replace `bn(f(x))`, or `f(bn(x))`, with one `f`, for any linear layer or convolution `f`, in evaluation mode.
 
-    There, batch normalization is a fixed scale and shift of each channel, `y * s + t` with
-    `s = gamma / sqrt(var + eps)` and `t = beta - mean * s`. Behind `f`, the weights of output channel `o` times `s[o]`,
-    and the bias `b * s + t`, do both. Before `f`, the weights of input channel `i` times `s[i]`, and the bias with the
-    weights times `t` added, do both; but where zeros are put around the input of a convolution, they would not be
-    shifted, so there must be no shift. Convolutions may have 1 to 3 dimensions and be transposed. Between the two there
-    may be what passes the channels on: identity and dropout, and reshapes, flattenings and transpositions that keep
-    channels apart, as in LeViT's `bn(linear(x).flatten(0, 1))`.
+    There, batch normalization is a fixed scale and shift of each channel, `y * s + t` with `s = gamma / sqrt(var +
+    eps)` and `t = beta - mean * s`. Behind `f`, the weights of output channel `o` times `s[o]`, and the bias `b * s +
+    t`, do both. Before `f`, the weights of input channel `i` times `s[i]`, and the bias with the weights times `t`
+    added, do both; but zeros around the input of a convolution would stay unshifted, so with them there must be no
+    shift. Convolutions may have 1 to 3 dimensions and be transposed. Between the two there may be operations that pass
+    the channels on: identity and dropout, and reshapes, flattenings and transpositions that keep channels apart, as in
+    LeViT's `bn(linear(x).flatten(0, 1))`.
 
     >>> import torch, fxopt
     >>> model = torch.nn.Sequential(torch.nn.ConvTranspose1d(3, 8, 3), torch.nn.Dropout(), torch.nn.BatchNorm1d(8))
@@ -87,7 +87,7 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
         bn = match.bn
         assert bn.input is not None
         stand_in = bn.input
-        # what batch norm gives is contiguous; a view further on may rely on it
+        # the result of batch norm is contiguous; a view further on may rely on it
         relied_on = any(map(turns, match.through)) if match.layer_first else bool(match.through)
         needed = memory_needed(bn.output, rewriter.index, turned=True) if relied_on else Memory.ANY
         if needed is not Memory.ANY:
@@ -96,7 +96,7 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
 
 
 def _copied(bn: BatchNormLayer, needed: Memory, rewriter: Rewriter) -> Node:
-    """What `bn` reads, in memory as its consumers need it."""
+    """Return the input of `bn`, in memory as its consumers need it."""
     assert bn.input is not None
     call = copy_for(bn.input, needed, operators=isinstance(bn.node.target, torch._ops.OpOverload))
     name = f"{bn.node.name}_contiguous"
@@ -104,7 +104,7 @@ def _copied(bn: BatchNormLayer, needed: Memory, rewriter: Rewriter) -> Node:
 
 
 def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
-    """That `bn` can be folded into a layer whose output it normalizes."""
+    """Require that `bn` can be folded into a layer whose output it normalizes."""
     affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
     assert bn.input is not None
     way = [bn.input]
@@ -127,7 +127,7 @@ def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
 
 
 def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
-    """That `bn` can be folded into a layer that reads what it gives."""
+    """Require that `bn` can be folded into a layer that reads its result."""
     affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
     assert bn.input is not None
     way, user = [bn.output], _reader(bn.output)
@@ -159,16 +159,16 @@ def _foldable(node: Node, index: GraphIndex) -> Layer | None:
 
 
 def _reader(node: Node) -> Node | None:
-    """The one node that reads the numbers of `node`, if there is one only."""
+    """Return the one node that reads the numbers of `node`, if there is exactly one."""
     readers = readers_of(node)
     return readers[0] if len(readers) == 1 else None
 
 
 def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> Conditions[None]:
-    """That the channels of dimension 1, which are normalized, are those that the layer gives or reads.
+    """Require that the channels of dimension 1, which are normalized, are those that the layer gives or reads.
 
     Args:
-        way: the tensors from what the first gives to what the second reads.
+        way: the tensors from the result of the first to the input of the second.
     """
     at_layer = way[0] if layer_first else way[-1]
     info = info_of(at_layer)

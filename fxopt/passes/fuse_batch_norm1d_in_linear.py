@@ -91,7 +91,7 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
 
 
 def _neighbors(bn: BatchNormLayer, index: GraphIndex) -> list[Layer]:
-    """The linear layers beside `bn`: the one whose output it reads first, then one that reads it."""
+    """Return the linear layers beside `bn`: the one whose output it reads first, then one that reads it."""
     near = (bn.input, next(iter(readers_of(bn.output)), None))
     found = [layer_of(node, index) for node in near if node is not None]
     return [

@@ -109,11 +109,11 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         rewriter.memo[self._key(match)] = padded.name
 
     def _padded(self, match: LinearWithBias, rewriter: Rewriter) -> Node:
-        """`x` with a last column of ones: the one made for another linear, where `x` has not changed since."""
+        """Return `x` with a last column of ones: the one made for another linear, if `x` is unchanged since."""
         x, node, index, key = match.input, match.anchor, rewriter.index, self._key(match)
         if key not in rewriter.memo:
             made = [user for user in x.users if user.target is key[1] and made_by(user, self.signature) and user < node]
-            rewriter.memo[key] = max(made).name if made else None  # the last: what wrote to `x` wrote before it
+            rewriter.memo[key] = max(made).name if made else None  # the last: writes to `x` came before it
         known = index.nodes.get(rewriter.memo[key] or "")
         if known is not None and known < node and index.writes_between(known, node, x) is None:
             return known
@@ -127,7 +127,7 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         return rewriter.call_function(key[1], *call, info=info, made_from=(node,), name="pad")
 
     def _key(self, match: LinearWithBias) -> tuple[str, Any]:
-        """The input, and the function that gives it one more column at the level of this call."""
+        """Return the input, and the function that gives it one more column at the level of this call."""
         operator = isinstance(match.anchor.target, torch._ops.OpOverload)
         return match.input.name, _PAD if operator else F.pad
 

@@ -47,9 +47,9 @@ class LinearsOfOneInput(Match):
 class MergeLinears(Pass[LinearsOfOneInput]):
     """Replace `x A^T, x B^T, ...` with slices of one product, `x [A; B; ...]^T`.
 
-    The rows of a product do not depend on each other, so stacking the weights computes the same rows at once. One
+    The rows of a product are independent of each other, so stacking the weights computes the same rows at once. One
     large product keeps a GPU or many cores busier than several small ones; on few cores it makes little difference
-    (0.99 to 1.01), and where a slice is not contiguous and later has to be, it costs a copy. A bias is never invented:
+    (0.99 to 1.01), and if a slice is strided and later has to be contiguous, it costs a copy. A bias is never invented:
     linears with and without one are merged apart.
 
     >>> import torch, fxopt
@@ -66,8 +66,8 @@ class MergeLinears(Pass[LinearsOfOneInput]):
     ['k.bias', 'k.weight', 'q.bias', 'q.weight']
 
     Args:
-        keep: what stands ready for the way back. ``"copy"``: the linears as they are, so that the stacked weights are a
-            second copy, and nothing shares memory with the model. ``"view"``: no second copy, see `Stack`.
+        keep: the form in which the linears are retained for reversal. ``"copy"``: the linears as they are, so that the
+            stacked weights are a second copy in memory of their own. ``"view"``: no second copy, see `Stack`.
     """
 
     targets = (nn.Linear, *LINEAR_CALLS, *DECOMPOSED_LINEAR_CALLS)
@@ -105,7 +105,7 @@ class MergeLinears(Pass[LinearsOfOneInput]):
 
 
 def _product(match: LinearsOfOneInput, stack: Stack, rewriter: Rewriter) -> Node:
-    """The product of all the rows, of a module or of the function that the linears call."""
+    """Return the product of all the rows, of a module or of the function that the linears call."""
     first, path, nodes = match.linears[0], _merged_path(match.linears), match.linear_nodes
     info, width = info_of(first.node), stack.rows[-1][1]
     info = replace(info, shape=(*info.shape[:-1], width)) if info is not None else None
@@ -125,7 +125,7 @@ def _product(match: LinearsOfOneInput, stack: Stack, rewriter: Rewriter) -> Node
 
 
 def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss]:
-    """What there is to say at each linear that reads `x`; nothing where there is only one."""
+    """Return the answer at each linear that reads `x`; empty if there is only one."""
     layers = [layer_of(node, index) for node in sorted(x.users)]
     linears = [layer for layer in layers if isinstance(layer, LinearLayer) and layer.input is x]
     found: dict[Node, LinearsOfOneInput | Miss] = {}
@@ -158,13 +158,13 @@ def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss
 
 
 def _member_conditions(linear: LinearLayer, index: GraphIndex) -> Conditions[None]:
-    """That `linear` can be merged at all."""
+    """Require that `linear` can be merged at all."""
     yield from layer_conditions(linear, nn.Linear, index)
     yield jump_condition(linear.node, index)  # here, so that the others are merged without it
 
 
 def _kind(linear: LinearLayer) -> dict[str, object]:
-    """What has to be equal for two linears to become one: named, as a reason that they do not."""
+    """Return the properties that two linears must share to become one: named as the reason of a difference."""
     w, b, module = linear.weight, linear.bias, linear.module
     return {
         "what it calls": "a module" if module is not None else str(linear.node.target),
@@ -178,7 +178,7 @@ def _kind(linear: LinearLayer) -> dict[str, object]:
 
 
 def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[None]:
-    """Why `linear` remains alone: how it differs from the one of `others` that is most like it."""
+    """Require that `linear` has company; the reason is its difference from the most similar one of `others`."""
     yield from _member_conditions(linear, index)
     yield not others and Unmet(
         f"no other linear that reads {x.name} can be merged", actual="none", needed="another linear"

@@ -16,17 +16,17 @@ from fxopt.core import LinearLayer, Rewriter, with_tensors
 class Stack:
     """The weights of `linears` stacked, and their biases if they have any.
 
-    As views, no second copy is needed for the way back, and this is what shares memory with what:
+    As views, they need no second copy for reversal; two cases differ in the memory they share:
 
-    - Where the weights already lie one behind the other in one buffer, as after an earlier way back, the stacked one
-      is a view of that buffer. It shares memory with the linears, and so with the model whose linears they are, and
-      the very same linears come back.
-    - Elsewhere the weights are copied into a new buffer, and what is kept are linears whose weights are views of it.
-      The same bytes, shapes, strides and dtypes come back, in other tensor objects, and the memory of before is held
-      by nobody but the model.
+    - If the weights already lie one behind the other in one buffer, as after an earlier reversal, the stacked one is a
+      view of that buffer. It shares memory with the linears, and so with the model whose linears they are, and the very
+      same linears come back.
+    - Otherwise the weights are copied into a new buffer, and linears whose weights are views of it are retained. The
+      same bytes, shapes, strides and dtypes come back, in other tensor objects, and only the model holds the memory of
+      before.
 
-    In both cases, training the stacked weights in place would change what is kept as well, and in the first case the
-    model. The way back refuses then, as it does for trained weights always; and in the first case it refuses too after
+    In both cases, training the stacked weights in place would change the retained ones as well, and in the first case
+    the model. Reversal refuses then, as it does for trained weights always; and in the first case it refuses too after
     the model itself was trained.
     """
 
@@ -47,7 +47,7 @@ class Stack:
 
     @property
     def rows(self) -> list[tuple[int, int]]:
-        """Where the rows of each linear begin and end."""
+        """The row at which each linear begins and ends."""
         sizes = (linear.weight.shape[0] for linear in self.linears)
         return list(pairwise(accumulate(sizes, initial=0)))
 
@@ -73,7 +73,7 @@ def _stacked(*parts: torch.Tensor) -> tuple[torch.Tensor]:
 
 
 def _adjacent(parts: list[torch.Tensor]) -> torch.Tensor | None:
-    """`parts` as one tensor without copying, where each begins in memory where the one before ends."""
+    """Return `parts` as one tensor without copying, if each begins in memory where the one before ends."""
     first, place = parts[0], parts[0].data_ptr()
     for part in parts:
         same = part.untyped_storage().data_ptr() == first.untyped_storage().data_ptr()

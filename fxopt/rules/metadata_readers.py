@@ -1,7 +1,7 @@
 """Readers of the shape, dtype or device of an inner value of a pattern: they read it elsewhere when the value goes.
 
-They read it of an input of the pattern that is known to have the same, or of the result. Where they stand before the
-root, the result is computed before them, if all that it needs is there by then and is not written to in between.
+They read it of an input of the pattern that is known to have the same, or of the result. If they stand before the root,
+the result is computed before them, provided that all its inputs are there by then and stay unwritten in between.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Reading = tuple[Node, Node]
 
 @dataclass(frozen=True, eq=False)
 class Redirects:
-    """Where readers of metadata look when a replacement is in place."""
+    """The new sources of metadata readers once a replacement is in place."""
 
     going: frozenset[Node]
-    """The nodes that nothing reads any more then: the roots, and captured ones."""
+    """The nodes that are unread from then on: the roots, and captured ones."""
     elsewhere: Mapping[Reading, Node] = field(default_factory=dict)
     """The node to read instead: an input of the pattern, or the root whose place the result takes."""
     before: Node | None = None
-    """The reader that the result has to be computed before; None where the root's own place will do."""
+    """The reader that the result has to be computed before; None if the root's own place will do."""
     stuck: Reading | None = None
-    """A reader for which nothing else is known to have the same metadata, and the inner value that stays for it."""
+    """A reader with no other known source of the same metadata, and the inner value that stays for it."""
 
     @classmethod
     def of(
@@ -66,7 +66,7 @@ class Redirects:
 
 
 def redirect_conditions(redirects: Redirects, shared_ok: bool) -> Conditions[None]:
-    """That no inner value has to stay for the sake of its metadata."""
+    """Require that metadata readers let every inner value go."""
     if redirects.stuck is None:
         return
     reader, node = redirects.stuck
@@ -79,7 +79,7 @@ def redirect_conditions(redirects: Redirects, shared_ok: bool) -> Conditions[Non
 
 
 def _kept(replacement: Replacement) -> set[Node]:
-    """The nodes of the graph that the replacement reads or gives."""
+    """Return the nodes of the graph that the replacement reads or gives."""
     read = {other for node in replacement.new_nodes for other in node.all_input_nodes}
     return {replacement.bound[node] for node in (*read, *replacement.outputs) if node in replacement.bound}
 
@@ -97,7 +97,7 @@ def _going(
 def _can_stand_before(
     place: Node, replacement: Replacement, root: Node, captured: Sequence[Node], index: GraphIndex
 ) -> bool:
-    """Whether the result is the same when it is computed before the node `place` rather than at the root."""
+    """Return whether the result is the same when it is computed before the node `place` rather than at the root."""
     needed = _kept(replacement)
     read = needed.union(*map(inputs_of, captured))
     return all(node < place for node in needed) and not any(index.writes_between(place, root, node) for node in read)

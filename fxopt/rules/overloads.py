@@ -28,7 +28,7 @@ UNSEEN = {"_stacklevel", "inplace", "cudnn_enable"}
 """Arguments that leave the result as it is; ``inplace=True`` is handled apart."""
 
 Kind = Callable[[Node], bool | None]
-"""Answers for a node: True for a tensor, False for another value, None where its type is unknown."""
+"""Answers for a node: True for a tensor, False for another value, None for an unknown type."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Overload:
     defaults: Mapping[str, Any]
 
     def bind(self, args: Any, kwargs: Mapping[str, Any], kind: Kind, strict: bool) -> dict[str, Any] | None:
-        """Return the arguments by name, defaults filled in; None where the call fits another overload."""
+        """Return the arguments by name, defaults filled in; None if the call fits another overload."""
         by_position = self._by_position
         if len(args) >= len(by_position) > 1 and self.kinds[1] == "List[int]":
             rest = args[1:]

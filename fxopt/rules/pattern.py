@@ -178,7 +178,7 @@ def first_yield(running: Any, rule: Callable[..., Any], where: str) -> Any:
 
 
 def failure(error: BaseException, rule: Callable[..., Any], where: str) -> RuleError:
-    """An exception raised by the code of a rule, with the line that raised it."""
+    """Return an exception raised by the code of a rule, with the line that raised it."""
     line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code is rule.__code__:

@@ -58,7 +58,7 @@ class _Placing:
         self._paths: dict[str, str] = {}
 
     def in_place_of(self, roots: Sequence[Node]) -> dict[Node, Node]:
-        """Return the outputs that a root can become under its own name: new ones without another new user."""
+        """Return the outputs that a root can become under its own name: new ones that no other new node uses."""
         outputs = self.replacement.outputs
         read = {other for node in self.replacement.new_nodes for other in node.all_input_nodes}
         single = (o not in read and outputs.count(o) == 1 and o not in self.made for o in outputs)

@@ -61,7 +61,7 @@ class Rule(RulePass):
     # ---- the pass
 
     def is_bound(self, node: Node, index: GraphIndex) -> bool:
-        """Check that the pattern is complete at `node`, whatever the conditions say."""
+        """Return whether the pattern is complete at `node`, before any condition."""
         return isinstance(self._bound(node, index), Binding)
 
     def match(self, node: Node, index: GraphIndex) -> RuleMatch | Miss | None:

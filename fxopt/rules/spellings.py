@@ -1,4 +1,4 @@
-"""One operation, many spellings: the canonical operation of a node, in whichever form its call is written.
+"""One operation, many spellings: the canonical operation of a node, for any form of its call.
 
 torch makes ``torch.mul``, ``Tensor.mul`` and ``torch.ops.aten.mul`` from one entry of one list, so those three are
 equal for every operator, and the schema of the ATen operator names their arguments. The tables here hold further
@@ -148,7 +148,7 @@ class Spelling:
     """The canonical operation of a node, and its arguments by name."""
 
     operation: Any
-    """The name of the operator in ATen, or the target of the node where torch has no such operator."""
+    """The name of the operator in ATen, or the target of the node if torch has no such operator."""
     arguments: Mapping[str, Any]
     defaults: Mapping[str, Any]
     needs_tensor: bool = False
@@ -160,7 +160,7 @@ class Spelling:
 
     @functools.cached_property
     def commutative(self) -> tuple[str, str] | None:
-        """The two arguments that commute."""
+        """Return the two arguments that commute."""
         pair = _COMMUTATIVE.get(self.operation) if isinstance(self.operation, str) else None
         if pair is None or not set(pair) <= self.arguments.keys():
             return None
@@ -169,11 +169,11 @@ class Spelling:
 
 
 def spelled(node: Node, module: nn.Module | None = None, kind: Kind | None = None) -> Spelling | None:
-    """Return the operation of `node`; None where it makes no call, or calls a module with state or of a subclass.
+    """Return the operation of `node`; None if it makes no call, or calls a module with state or of a subclass.
 
     Args:
         module: the module that `node` calls, if it calls one.
-        kind: answers for a node: True for a tensor, False for another value, None where its type is unknown.
+        kind: answers for a node: True for a tensor, False for another value, None if its type is unknown.
     """
     kind = kind or _tensor_or_unknown
     if node.op == "call_module":
@@ -256,7 +256,7 @@ def _of_module(node: Node, module: nn.Module) -> Spelling | None:
 def _of_python_function(function: Any, args: Any, kwargs: Any) -> Spelling | None:
     try:
         bound = _signature(function).bind(*args, **kwargs)
-    except TypeError:  # a call that would fail is no call of it
+    except TypeError:  # a call that would fail is a call of something else
         return None
     bound.apply_defaults()
     name, given = _FUNCTIONS[function], bound.arguments
@@ -269,7 +269,7 @@ def _of_python_function(function: Any, args: Any, kwargs: Any) -> Spelling | Non
 def _of_operator(family: str, args: Any, kwargs: Any, kind: Kind) -> Spelling | None:
     name = _SECOND_NAMES.get(family, family)
     given = {ARGUMENTS.get(key, key): value for key, value in kwargs.items()}
-    for strict in (True, False):  # a number is taken for a tensor only where no overload wants a number
+    for strict in (True, False):  # a number is taken for a tensor only if no overload wants a number
         for overload in overloads(family):
             values = overload.bind(args, given, kind, strict)
             if values is None:
@@ -290,7 +290,7 @@ def _as_it_is(node: Node) -> Spelling | None:
     if isinstance(node.target, types.FunctionType):
         try:
             bound = _signature(node.target).bind(*node.args, **node.kwargs)
-        except (TypeError, ValueError):  # a signature that Python does not know
+        except (TypeError, ValueError):  # a signature unknown to Python
             return Spelling(node.target, _numbered(node.args, node.kwargs), {})
         bound.apply_defaults()
         return Spelling(node.target, dict(bound.arguments), {})

@@ -84,13 +84,13 @@ class Writer(TracerBase):
         return node.name
 
     def info_of(self, node: Node, attribute: str) -> TensorInfo | None:
-        """Return the metadata of a value; None records the question, for when the model runs."""
+        """Return the metadata of a value; None records the question for the run of the model."""
         return None
 
     def refuse(self, fact: str, remedy: str) -> NoReturn:
         raise RuleError(f"{self.rule}: {fact}; {remedy}")
 
-    # ---- what torch.fx asks of a tracer
+    # ---- torch.fx's questions to a tracer
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *rest: Any, **more: Any) -> Proxy:
         if kind == "call_method" and not hasattr(torch.Tensor, target):
