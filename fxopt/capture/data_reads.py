@@ -36,5 +36,5 @@ def size_given_by(function: Any, args: tuple[Any, ...], result: Any) -> BakedVal
 
 
 def _selects(index: torch.Tensor | None) -> bool:
-    """Is the index a mask, which selects as many elements as it has ones?"""
+    """Return whether the index is a mask, which selects as many elements as it has ones."""
     return index is not None and index.dtype in (torch.bool, torch.uint8)

@@ -162,7 +162,7 @@ class Example:
 
     # ------------------------------------------------------------ text
     def padding(self) -> Tensor:
-        """Ones, and zeros for padding: rows end after all, 7/8, 6/8, 5/8 of the positions, over and over."""
+        """Return ones, and zeros for padding: rows end after all, 7/8, 6/8, 5/8 of the positions, over and over."""
         rows = torch.arange(self.batch) % 4 * (self.sequence // 8)
         return (torch.arange(self.sequence) < self.sequence - rows[:, None]).long()
 
@@ -179,7 +179,7 @@ class Example:
         return torch.ones(self.batch, length, dtype=torch.int64)
 
     def token_ids(self, generator: Generator) -> Tensor:
-        """Ordinary tokens, the end token last, which some pooling heads look for, and padding."""
+        """Return ordinary tokens, the end token last, which some pooling heads look for, and padding."""
         ids = self._ordinary_ids(self.tokens, generator)
         if ids.shape[-1] == 1:
             return ids
@@ -235,7 +235,7 @@ class Example:
         return torch.arange(first, first + self.tokens[-1]).expand(self.tokens).contiguous()
 
     def global_mask(self, generator: Generator) -> Tensor:
-        """Global attention at the first token only."""
+        """Return a mask with global attention at the first token only."""
         mask = torch.zeros(self.tokens, dtype=torch.int64)
         mask[..., 0] = 1
         return mask

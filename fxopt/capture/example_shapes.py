@@ -36,7 +36,7 @@ def other_shapes(example: Any, name: str, value: Any) -> Iterator[Tensor]:
 
 
 def _of_patches(example: Any, value: Tensor) -> Iterator[Tensor]:
-    """Patches with their pixels in rows and columns, of one image after another, or of two frames."""
+    """Yield patches with their pixels in rows and columns, of one image after another, or of two frames."""
     size = example.known_or(None, "patch_size")
     if isinstance(size, int) and value.shape[1] % (size * size) == 0:
         squares = value.reshape(len(value), -1, size, size)
@@ -55,7 +55,7 @@ def _of_images(value: Tensor) -> Iterator[Tensor]:
 
 
 def _of_spectrogram(example: Any, value: Tensor) -> Iterator[Tensor]:
-    """Bins before frames, bins under another name, and a number of frames that many divide."""
+    """Yield bins before frames, bins under another name, and a number of frames that many divide."""
     yield value.transpose(1, 2).contiguous()
     widths = [width for width in (example.known_or(None, name) for name in WIDTHS) if isinstance(width, int)]
     for width in dict.fromkeys(widths):

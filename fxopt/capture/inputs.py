@@ -54,7 +54,7 @@ class Inputs:
         return args, {argument.keyword: value for argument, value in pairs if argument.keyword is not None}
 
     def copies(self) -> list[torch.Tensor]:
-        """Copies of the tensors, so that a model that writes into its inputs leaves these alone."""
+        """Return copies of the tensors, so that a model that writes into its inputs leaves these alone."""
         return [each.tensor.detach().clone().requires_grad_(each.tensor.requires_grad) for each in self.tensors]
 
     def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Inputs:

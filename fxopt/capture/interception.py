@@ -72,7 +72,7 @@ def exporting(told: Told) -> Iterator[None]:
 
 @contextlib.contextmanager
 def not_exporting() -> Iterator[None]:
-    """Within `exporting`: a script, told that it is exported, would run its Python source in its place, wrongly."""
+    """Suspend `exporting`: a script, told that it is exported, would run its Python source in its place, wrongly."""
     compiler: Any = torch.compiler
     flag, compiler._is_exporting_flag = compiler._is_exporting_flag, False
     try:

@@ -48,6 +48,6 @@ def padded(inputs: Inputs, masks: Collection[InputTensor], left: bool = False) -
 
 
 def flipped(inputs: Inputs, masks: Collection[InputTensor]) -> Inputs:
-    """Full where these masks are padded, padded where they are full."""
+    """Return inputs in which these masks are full instead of padded, or padded instead of full."""
     full = [mask for mask in masks if is_full(mask.tensor)]
     return padded(filled(inputs, masks), full)

@@ -52,14 +52,14 @@ class SizeNames:
         return found
 
     def checks(self) -> tuple[SizeCheck, ...]:
-        """Conditions under which every question about the sizes has the answer that it had."""
+        """Return conditions under which every question about the sizes has the answer that it had."""
         found: dict[str, SizeCheck] = {}
         for check in (*self._equalities(), *self._others()):
             found.setdefault(check.condition, check)
         return (*found.values(), *map(fixed_size_check, self.sizes.never_free))
 
     def _equalities(self) -> list[SizeCheck]:
-        """Sizes that were found equal to a number, to another size, or to an expression of others."""
+        """Return checks for sizes that were found equal to a number, to another size, or to an expression of others."""
         checks = []
         leaders: dict[Any, Any] = {}
         for symbol in self.sizes.of_inputs:

@@ -75,7 +75,7 @@ class Call:
         )
 
     def spelled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any, Any, Any]:
-        """Operation, target, args and kwargs of the node, for arguments that are written as nodes."""
+        """Return operation, target, args and kwargs of the node, for arguments that are written as nodes."""
         if self.read_property is not None:
             return "call_function", builtins.getattr, (args[0], self.read_property), {}
         name, count = self.name, len(args)

@@ -274,7 +274,7 @@ class Tape:
         self.values[node] = snapshot(value)
 
     def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Another object for an operation's own input (dropout in eval, ``contiguous``): each has its node."""
+        """Return another object for an operation's own input (dropout in eval, ``contiguous``): each has its node."""
         self._inside += 1
         try:
             return torch.ops.aten.alias.default(tensor)

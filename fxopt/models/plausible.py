@@ -28,7 +28,7 @@ def check_layers(config: dict[str, Any], weights: int) -> None:
 
 
 def is_ordinary(config: Any) -> bool:
-    """Are all sizes of a config small enough to build from it in this process, at least on the meta device?"""
+    """Return whether all sizes of a config are small enough to build from it here, at least on the meta device."""
     return all(abs(value) <= _ORDINARY or _NAMES_NO_SIZE.search(name) for name, value in _numbers(config)) and all(
         length <= _LONG for length in _lengths(config)
     )

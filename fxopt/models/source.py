@@ -76,4 +76,4 @@ class ModelSource(Protocol):
         """Return a new model in eval mode, with the same weights on each call."""
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
-        """Inputs for `model`, which `build` returned: the same on each call."""
+        """Return inputs for `model`, which `build` returned: the same on each call."""

@@ -54,7 +54,7 @@ class TrainedModel:
         return model.eval()
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
-        """Real test digits; beyond those that are stored they come again."""
+        """Return real test digits; beyond those that are stored they come again."""
         batch, _ = self.sizes.checked(self.key, batch, sequence)
         images, _ = stored_digits()
         return (images[torch.arange(batch) % len(images)],), {}

@@ -111,7 +111,7 @@ def _patched_owners() -> list[Any]:
 
 
 def _modules_of_layers() -> list[str]:
-    """Modules that import functions of `torch.nn.init` by name."""
+    """Return the modules that import functions of `torch.nn.init` by name."""
     return [name for name in list(sys.modules) if name.startswith("torch.nn.modules.")]
 
 

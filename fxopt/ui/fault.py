@@ -41,7 +41,7 @@ def look_back(session: Session, look: Look) -> bool:
 
 @contextmanager
 def all_or_nothing(session: Session) -> Iterator[None]:
-    """If an act fails, restore the look of the page before it, and tell the visitor why."""
+    """Restore the look of the page, and tell the visitor why, if the act in the block fails."""
     look = look_of(session)
     try:
         yield

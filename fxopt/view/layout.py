@@ -221,6 +221,6 @@ def as_json(value: object) -> str:
 
 
 def _numbered(values: Sequence[str]) -> dict[str, list[Any]]:
-    """Repeated texts as a table and numbers into it."""
+    """Return repeated texts as a table and numbers into it."""
     table = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return {"table": list(table), "of": [table[value] for value in values]}

@@ -71,7 +71,7 @@ class Operands:
 
 
 def _listed(places: list[int]) -> str:
-    """Numbers of operands beside an edge.
+    """Return the numbers of operands as text beside an edge.
 
     >>> _listed([2]), _listed([1, 3]), _listed([1, 2, 3, 4]), _listed([1, 3, 5, 7])
     ('2', '1, 3', '1–4', '1 … 7')

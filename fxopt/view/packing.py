@@ -30,7 +30,7 @@ def condensed(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _boxes(boxes: Sequence[int]) -> Iterator[int]:
-    """Corners by the way from the corner before; sizes as they are."""
+    """Return corners by the way from the corner before; sizes as they are."""
     x = y = 0
     for at in range(0, len(boxes), 4):
         yield from (boxes[at] - x, boxes[at + 1] - y, *boxes[at + 2 : at + 4])
@@ -38,7 +38,7 @@ def _boxes(boxes: Sequence[int]) -> Iterator[int]:
 
 
 def _ends(ends: Sequence[int]) -> Iterator[int]:
-    """Sources by the step from the source before, targets by that from their source."""
+    """Return sources by the step from the source before, targets by that from their source."""
     before = 0
     for at in range(0, len(ends), 2):
         yield from (ends[at] - before, ends[at + 1] - ends[at])
@@ -46,7 +46,7 @@ def _ends(ends: Sequence[int]) -> Iterator[int]:
 
 
 def _curve(curve: Sequence[int], boxes: Sequence[int], source: int) -> list[int]:
-    """Points by the way from the point before; the first from the middle of its box's lower side."""
+    """Return points by the way from the point before; the first from the middle of its box's lower side."""
     x, y, w, h = boxes[4 * source : 4 * source + 4]
     told = []
     before = (x + w // 2, y + h)

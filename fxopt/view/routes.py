@@ -165,7 +165,7 @@ def _joining(start: tuple[float, float], curve: Curve) -> Curve:
 
 
 def _sampled(curve: Curve, steps: int = 9) -> npt.NDArray[np.float64]:
-    """Points along a curve of Bézier pieces."""
+    """Return points along a curve of Bézier pieces."""
     ends = np.array(curve).reshape(-1, 2)
     share = np.linspace(0, 1, steps)[:, None]
     weights = ((1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share), share**3)

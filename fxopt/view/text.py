@@ -23,7 +23,7 @@ def columns(text: str) -> int:
 
 
 def box_size(title: str, subtitle: str, group: bool) -> tuple[int, int]:
-    """Width and height of a box in pixels. A longer text is cut in the middle when it is drawn."""
+    """Return width and height of a box in pixels. A longer text is cut in the middle when it is drawn."""
     width = max(columns(title) * TITLE_CHARACTER, columns(subtitle) * SUBTITLE_CHARACTER) + PADDING
     # A folded module carries the small box that opens it.
     width = min(max(width + 18 * group, NARROWEST), WIDEST)
