@@ -21,6 +21,7 @@ from torch.overrides import get_testing_overrides
 from fxopt.core import Conditions, Unmet, decide, target_name
 from fxopt.edits.draft import method
 from fxopt.edits.place import is_same
+from fxopt.graph.operators import operator_of
 
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "eq", "ne", "lt", "le", "gt", "ge",
               "and_", "or_", "xor", "lshift", "rshift", "neg", "pos", "invert", "abs", "iadd", "isub", "imul",
@@ -53,10 +54,8 @@ class Target:
     @property
     def writes(self) -> bool:
         """True where it writes to its input."""
-        word = self.name.rpartition(".")[2]
-        return (word.endswith("_") and word not in ("and_", "or_")) or (
-            self.name.startswith("operator.i") and word not in ("invert",)
-        )
+        written = operator_of(self.called, self.op == "call_method").written
+        return any(isinstance(place, int) for place in written)  # `out` is given by name alone
 
     @property
     def called_names(self) -> tuple[str, ...]:

@@ -52,10 +52,26 @@ NEW = POINTWISE | frozenset({
 })  # fmt: skip
 """By name, however they are spelled: the result is memory of its own, though some are composite."""
 
-VIEWS = frozenset({"view", "view_as", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand", "expand_as",
-                   "movedim", "swapaxes", "swapdims", "narrow", "select", "slice", "alias", "detach",
-                   "unflatten"})  # fmt: skip
+RESHAPES = frozenset({"view", "view_as", "unflatten", "squeeze", "unsqueeze"})
+"""By name: views that join, split, drop or add dimensions, and keep their order."""
+
+PERMUTES = frozenset({"transpose", "permute", "t", "movedim", "swapaxes", "swapdims"})
+"""By name: views with the dimensions in another order."""
+
+PARTS = frozenset({"narrow", "select", "slice"})
+"""By name: views of a part, which lies with gaps."""
+
+REPEATS = frozenset({"expand", "expand_as"})
+"""By name: views that read numbers repeatedly."""
+
+VIEWS = RESHAPES | PERMUTES | PARTS | REPEATS | {"alias", "detach"}
 """By name: the result is always the input itself or a view of it, with strides that follow from those of the input."""
+
+SEVERAL_PARTS = frozenset({"getitem", "chunk", "split", "unbind"})
+"""By name: parts, as one tensor or several; copies where an index is a tensor."""
+
+VIEWS_OR_COPIES = frozenset({"reshape", "reshape_as", "flatten", "_unsafe_view"})
+"""By name: as `RESHAPES`, but copies where no view would do, or as far as the schema says."""
 
 NEEDS_ROWS_TOGETHER = frozenset({"view", "view_as", "_unsafe_view", "view_as_complex", "view_as_real", "isin",
                                  "take_along_dim"})  # fmt: skip
@@ -180,7 +196,9 @@ def _says_in_place(target: Any, name: str) -> bool:
 
 
 def _overloads(packet: OpOverloadPacket) -> list[OpOverload]:
-    return [getattr(packet, name) for name in packet.overloads()]
+    """Return the overloads. Those of TorchScript alone, such as a sort of lists in place, count where no other is."""
+    found = [getattr(packet, name) for name in packet.overloads()]
+    return [overload for overload in found if _has_kernel(overload, "CompositeImplicitAutograd") is not None] or found
 
 
 def _declared(name: str, overloads: Iterable[OpOverload], torchs_own: bool) -> Operator:
@@ -209,7 +227,12 @@ def _declares_new(overload: OpOverload) -> bool:
 
 def _is_composite(overload: OpOverload) -> bool:
     """Whether it is a call of other operators, so that the marks of its own schema bind nobody."""
+    return _has_kernel(overload, "CompositeImplicitAutograd") is not False
+
+
+def _has_kernel(overload: OpOverload, key: str) -> bool | None:
+    """Return None for an operator of TorchScript alone, which the dispatcher does not know."""
     try:
-        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), "CompositeImplicitAutograd"))
+        return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), key))
     except RuntimeError:
-        return True  # of TorchScript alone, not of the dispatcher
+        return None

@@ -7,10 +7,10 @@ from typing import Any
 from torch.fx import Node
 
 from fxopt.core import GraphIndex, does_nothing, info_of, operation_name
+from fxopt.graph.operators import RESHAPES, VIEWS_OR_COPIES
 
 _COPIES = {"clone", "contiguous", "alias"}
-_RESHAPES = {"view", "reshape", "flatten", "unflatten", "reshape_as", "view_as", "_unsafe_view", "squeeze", "unsqueeze"}
-_TURNS = {"transpose", "swapaxes", "permute"}
+_TURNS = {"transpose", "swapaxes", "swapdims", "permute"}
 
 
 def source(node: Node, index: GraphIndex) -> Node | None:
@@ -21,12 +21,12 @@ def source(node: Node, index: GraphIndex) -> Node | None:
     if does_nothing(node, index):
         return x
     name = operation_name(node) if node.op in ("call_function", "call_method") else ""
-    return x if name in _COPIES | _RESHAPES | _TURNS else None
+    return x if name in _COPIES | RESHAPES | VIEWS_OR_COPIES | _TURNS else None
 
 
 def keeps_shape(node: Node) -> bool:
     """Of a node that passes channels on: whether it does not touch the shape either."""
-    return node.op == "call_module" or operation_name(node) not in _RESHAPES | _TURNS
+    return node.op == "call_module" or operation_name(node) not in RESHAPES | VIEWS_OR_COPIES | _TURNS
 
 
 def turns(node: Node) -> bool:

@@ -12,6 +12,7 @@ from fxopt.graph.guards import module_conditions, unaltered_conditions
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
 from fxopt.graph.nodes import info_of, inputs_of, operation_name
+from fxopt.graph.operators import PARTS, PERMUTES, REPEATS, SEVERAL_PARTS
 from fxopt.graph.replaceable import (
     is_returned,
     kept_apart_conditions,
@@ -133,9 +134,8 @@ def _may_be_turned(node: Node) -> bool:
     return operation_name(node) in _WITH_GAPS
 
 
-_PARTS = {"getitem", "chunk", "split", "unbind", "narrow", "select", "slice", "unsqueeze", "squeeze", "alias"}
-_WITH_GAPS = {"transpose", "permute", "getitem", "expand", "movedim", "swapaxes", "chunk", "split", "unbind", "narrow",
-              "select", "slice", "t"}  # fmt: skip
+_PARTS = PARTS | SEVERAL_PARTS | {"unsqueeze", "squeeze", "alias"}
+_WITH_GAPS = PERMUTES | PARTS | SEVERAL_PARTS | REPEATS
 
 
 def _sources(output: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:

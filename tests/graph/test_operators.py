@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 from fxopt.graph.effects import Effects, effects_of
-from fxopt.graph.operators import NEEDS_ROWS_TOGETHER, name_of
+from fxopt.graph.operators import NEEDS_ROWS_TOGETHER, name_of, operator_of
 
 _REFUSED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AttributeError, AssertionError)
 _LEFT_OUT = ("random", "rand", "bernoulli", "multinomial", "normal", "poisson", "uniform", "cauchy", "exponential",
@@ -160,3 +160,7 @@ def test_the_table_is_what_the_operators_do() -> None:
 @pytest.mark.slow
 def test_the_table_is_what_the_operators_do_on_all_kinds_of_arguments() -> None:
     assert checked(operators(), KINDS) > 1300
+
+
+def test_the_sort_of_a_list_that_torchscript_has_is_no_write_of_the_sort_of_a_tensor() -> None:
+    assert not {0, "self"} & operator_of(torch.sort).written
