@@ -1,5 +1,8 @@
 """Reversible torch.fx graph transformations, explained, and a page to explore them."""
 
+import typing as _typing
+
+from fxopt import errors as _errors
 from fxopt.capture import CaptureError, CaptureReport, InputSizeError, capture, example_inputs, trace
 from fxopt.core import (
     Exactness,
@@ -15,7 +18,7 @@ from fxopt.core import (
     RuleError,
     Scan,
     Transformation,
-    bytes_kept,
+    bytes_retained,
     commit,
     compose,
     fingerprint,
@@ -62,7 +65,7 @@ __all__ = [
     "Scan",
     "Transformation",
     "Workbench",
-    "bytes_kept",
+    "bytes_retained",
     "capture",
     "commit",
     "compose",
@@ -73,3 +76,8 @@ __all__ = [
     "trace",
     "with_tensors",
 ]
+
+if not _typing.TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name):
+        return _errors.renamed(__name__, name, {"bytes_kept": "bytes_retained"})

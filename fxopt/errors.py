@@ -3,8 +3,9 @@
 import contextlib
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from typing import Any
 
 
 class FxoptError(Exception):
@@ -67,3 +68,17 @@ def warn(message: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("fxopt", "contextlib"):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, FxoptWarning, stacklevel=level)
+
+
+def renamed(module: str, name: str, new_names: Mapping[str, str]) -> Any:
+    """Return the public thing that was called `name` before, with a `DeprecationWarning`.
+
+    For the `__getattr__` of a module.
+
+    Args:
+        new_names: by old name.
+    """
+    if name not in new_names:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    warnings.warn(f"{module}.{name} is now {module}.{new_names[name]}", DeprecationWarning, stacklevel=3)
+    return getattr(sys.modules[module], new_names[name])

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 import fxopt
+import fxopt.core
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,6 +39,14 @@ def test_all_names_what_is_there_and_nothing_else_is_public() -> None:
     assert sorted(fxopt.__all__) == sorted(set(fxopt.__all__))
     public = {name for name, thing in vars(fxopt).items() if not name.startswith("_") and not is_own_module(thing)}
     assert public == set(fxopt.__all__)
+
+
+@pytest.mark.parametrize("module", [fxopt, fxopt.core])
+def test_an_old_name_works_with_a_warning(module: ModuleType) -> None:
+    with pytest.warns(DeprecationWarning, match="bytes_kept is now .*bytes_retained"):
+        assert module.bytes_kept is module.bytes_retained
+    with pytest.raises(AttributeError, match="has no attribute 'bytes_lost'"):
+        _ = module.bytes_lost
 
 
 def is_own_module(thing: object) -> bool:

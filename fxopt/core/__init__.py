@@ -1,10 +1,13 @@
 """The rewriting machine. It knows no particular pass, and imports torch only."""
 
+import typing as _typing
+
+from fxopt import errors as _errors
 from fxopt.core.composition import compose
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Entry, Ledger
 from fxopt.core.pass_base import Pass
-from fxopt.core.retained import bytes_kept, commit
+from fxopt.core.retained import bytes_retained, commit
 from fxopt.core.rewriter import Rewriter, with_tensors
 from fxopt.core.transformation import ReversibleTransformation, Transformation
 from fxopt.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
@@ -80,7 +83,7 @@ __all__ = [
     "TensorInfo",
     "Transformation",
     "Unmet",
-    "bytes_kept",
+    "bytes_retained",
     "commit",
     "compose",
     "copy_for",
@@ -115,3 +118,8 @@ __all__ = [
     "unwritten_condition",
     "with_tensors",
 ]
+
+if not _typing.TYPE_CHECKING:  # else every name would be right
+
+    def __getattr__(name):
+        return _errors.renamed(__name__, name, {"bytes_kept": "bytes_retained"})

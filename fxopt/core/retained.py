@@ -10,12 +10,12 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core.ledger import Ledger, act
-from fxopt.core.weight_cache import Memo
+from fxopt.core.weight_cache import WeightCache
 from fxopt.recording.changes import Change
 from fxopt.recording.module_changes import SetAttribute, SetItem, SetMember
 
 
-def bytes_kept(gm: GraphModule) -> int:
+def bytes_retained(gm: GraphModule) -> int:
     """The bytes of tensors that `gm` holds for the way back alone.
 
     Those are the memory of the parameters and buffers that transformations replaced or removed, and of weights that
@@ -26,15 +26,15 @@ def bytes_kept(gm: GraphModule) -> int:
     >>> import fxopt
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
     >>> gm = fxopt.FuseBatchNorm2dInConv2d()(fxopt.capture(model, (torch.rand(1, 3, 8, 8),)))
-    >>> bytes_kept(gm) == 4 * (8 * 3 * 3 * 3 + 8 + 4 * 8) + 8  # weight, bias, four of batch norm, and its counter
+    >>> bytes_retained(gm) == 4 * (8 * 3 * 3 * 3 + 8 + 4 * 8) + 8  # weight, bias, four of batch norm, and its counter
     True
-    >>> commit(gm) > 0, bytes_kept(gm)
+    >>> commit(gm) > 0, bytes_retained(gm)
     (True, 0)
     """
     needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
     tensors = [
         *(t for entry in Ledger.entries_of(gm) for change in entry.patch.changes for t in _tensors_of(change)),
-        *Memo.kept_by(gm),
+        *WeightCache.kept_by(gm),
     ]
     kept = {memory.data_ptr(): memory.nbytes() for memory in _memory(tensors)}
     return sum(size for place, size in kept.items() if place not in needed)
@@ -47,13 +47,13 @@ def commit(gm: GraphModule) -> int:
     rather than a silent nothing.
 
     Returns:
-        the bytes that `bytes_kept` gave before.
+        the bytes that `bytes_retained` gave before.
     """
 
     def committed() -> int:
-        freed = bytes_kept(gm)
+        freed = bytes_retained(gm)
         Ledger.detach(gm)
-        Memo.forget(gm)
+        WeightCache.forget(gm)
         return freed
 
     return act(gm, committed)

@@ -13,7 +13,7 @@ from fxopt.errors import RewriteError, warn
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS, made_by
 from fxopt.recording.changes import ABSENT
-from fxopt.recording.difference import difference
+from fxopt.recording.difference import diff_snapshots
 from fxopt.recording.module_changes import SetMember
 from fxopt.recording.node_changes import InsertNode, SetMeta
 from fxopt.recording.patch import Patch, run
@@ -116,7 +116,7 @@ def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: Grap
         ledger.rewind(index, first)
     except RewriteError:
         return  # trained in between, for example: then both stay, and whoever wants to go further back is told why
-    left = difference(Snapshot.of(index.gm, with_tensors=False), now)
+    left = diff_snapshots(Snapshot.of(index.gm, with_tensors=False), now)
     if left.changes:
         about_to_change(index.gm)
         run(index, left.changes)

@@ -15,7 +15,7 @@ from torch import nn
 from torch.fx import Node
 from torch.fx.node import map_arg
 
-from fxopt.core.weight_cache import Memo
+from fxopt.core.weight_cache import WeightCache
 from fxopt.graph.copying import shallow_copy
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MADE_BY, MARKS, ORIGIN, Origin
@@ -74,7 +74,7 @@ class Rewriter:
         self._numbers = run.numbers
         self.memo = run.memo
         self._in_force = run.in_force
-        self._weights = Memo.of(index.gm)
+        self._weights = WeightCache.of(index.gm)
         self.marks_anchor = True
         """Whether the anchor is marked as changed. A pass that says no finds out by itself where it was before."""
 
@@ -261,7 +261,7 @@ class Rewriter:
         """The new weights that `function` computes from `sources`, as parameters.
 
         They are remembered for as long as the graph module lives and the tensors in `sources` are unchanged, so that
-        a site that is switched off and on again does not compute them anew. See `Memo`.
+        a site that is switched off and on again does not compute them anew. See `WeightCache`.
 
         Args:
             function: a module-level function of nothing but its arguments; gives a tuple of tensors, each with the

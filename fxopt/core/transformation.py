@@ -19,7 +19,7 @@ from fxopt.errors import warn
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS
-from fxopt.recording.difference import difference
+from fxopt.recording.difference import diff_snapshots
 from fxopt.recording.patch import Patch, run
 from fxopt.recording.record import record
 from fxopt.recording.snapshot import Snapshot
@@ -143,7 +143,7 @@ class Transformation(Signed, ABC):
             entries = Ledger.entries_of(result)[count:]
             there = Snapshot.of(result, with_tensors=False)
             about_to_change(gm)
-            run(index, difference(Snapshot.of(gm, with_tensors=False), there).changes)
+            run(index, diff_snapshots(Snapshot.of(gm, with_tensors=False), there).changes)
             ledger = Ledger.of(gm)
             for entry in entries:
                 ledger.append(entry)

@@ -26,14 +26,14 @@ class _Known:
     results: tuple[weakref.ref[nn.Parameter], ...]
 
 
-class Memo:
+class WeightCache:
     """Weights computed for one graph module, for as long as it lives and the sources are unchanged.
 
-    It holds the results, which cost memory after a reverse (`bytes_kept` counts them, `commit` lets go of them), but
+    It holds the results, which cost memory after a reverse (`bytes_retained` counts them, `commit` frees them), but
     not the sources: when one of them goes, so does what was computed from it.
 
-    Several graph modules that share their weights may use one memo (`use`), each in a thread of its own: each weight
-    is then computed once, and is the same tensor in all of them, which is why none of them may write to it. A memo
+    Several graph modules that share their weights may use one cache (`use`), each in a thread of its own: each weight
+    is then computed once, and is the same tensor in all of them, which is why none of them may write to it. A cache
     remembers by the identity of the sources, so graph modules with weights of their own never meet in it.
 
     Args:
@@ -51,32 +51,32 @@ class Memo:
         self._computing = threading.RLock()
 
     @staticmethod
-    def of(gm: GraphModule) -> Memo:
-        """The memo of `gm`. Copies and what is loaded from a pickle start with an empty one."""
-        memo = _MEMOS.get(gm)
-        if memo is None:
-            memo = _MEMOS[gm] = Memo()
-        return memo
+    def of(gm: GraphModule) -> WeightCache:
+        """The cache of `gm`. Copies and what is loaded from a pickle start with an empty one."""
+        cache = _CACHES.get(gm)
+        if cache is None:
+            cache = _CACHES[gm] = WeightCache()
+        return cache
 
     @classmethod
-    def as_large_as(cls, model: nn.Module) -> Memo:
-        """Return an empty memo that holds as many bytes as the parameters of a model take."""
+    def as_large_as(cls, model: nn.Module) -> WeightCache:
+        """Return an empty cache that holds as many bytes as the parameters of a model take."""
         return cls(most=sum(weight.nbytes for weight in model.parameters()))
 
     def use(self, gm: GraphModule) -> None:
-        """Let this be the memo of `gm`, as it may be that of others."""
-        _MEMOS[gm] = self
+        """Let this be the cache of `gm`, as it may be that of others."""
+        _CACHES[gm] = self
         _SHARED.add(gm)
 
     @staticmethod
     def kept_by(gm: GraphModule) -> list[torch.Tensor]:
-        """The tensors that the memo of `gm` holds for it alone."""
-        return [] if gm in _SHARED else [tensor for held in Memo.of(gm)._held.values() for tensor in held]
+        """The tensors that the cache of `gm` holds for it alone."""
+        return [] if gm in _SHARED else [tensor for held in WeightCache.of(gm)._held.values() for tensor in held]
 
     @staticmethod
     def forget(gm: GraphModule) -> None:
-        """Give `gm` an empty memo of its own."""
-        _MEMOS.pop(gm, None)
+        """Give `gm` an empty cache of its own."""
+        _CACHES.pop(gm, None)
         _SHARED.discard(gm)
 
     def computed(self, function: Callable[..., tuple[torch.Tensor, ...]], sources: tuple[Any, ...]) -> Results:
@@ -139,13 +139,13 @@ class Memo:
                 self._computing.release()
 
 
-_MEMOS: weakref.WeakKeyDictionary[GraphModule, Memo] = weakref.WeakKeyDictionary()
+_CACHES: weakref.WeakKeyDictionary[GraphModule, WeightCache] = weakref.WeakKeyDictionary()
 _SHARED: weakref.WeakSet[GraphModule] = weakref.WeakSet()
-"""The graph modules whose memo is not theirs alone."""
+"""The graph modules whose cache is not theirs alone."""
 
 
-def _forget(memo: weakref.ref[Memo], key: object) -> None:
-    found = memo()
+def _forget(cache: weakref.ref[WeightCache], key: object) -> None:
+    found = cache()
     if found is not None:
         found._source_went(key)
 

@@ -38,7 +38,7 @@ from fxopt.recording.snapshot import (
 )
 
 
-def difference(before: Snapshot, after: Snapshot) -> Patch:
+def diff_snapshots(before: Snapshot, after: Snapshot) -> Patch:
     """Return the changes that lead from `before` to `after`, of one graph module or of two.
 
     Nodes are compared by name, and modules and tensors by identity. The values of metadata and of attributes are

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from torch.fx import GraphModule
 
 from fxopt.errors import RewriteError
-from fxopt.recording.difference import difference
+from fxopt.recording.difference import diff_snapshots
 from fxopt.recording.patch import Patch
 from fxopt.recording.preserve import preserve
 from fxopt.recording.snapshot import Snapshot
@@ -28,7 +28,7 @@ def record(
     before = Snapshot.of(gm, copy_tensors)
     try:
         result = _transformed(transform, before, name, lint_and_recompile)
-        patch = difference(before, Snapshot.of(result, with_tensors=False))
+        patch = diff_snapshots(before, Snapshot.of(result, with_tensors=False))
         if lint_and_recompile:
             result.recompile()
     except BaseException as error:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.capture import CaptureReport, capture
-from fxopt.core.weight_cache import Memo
+from fxopt.core.weight_cache import WeightCache
 from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
@@ -91,7 +91,7 @@ def _check_size(what: str, model: nn.Module, args: Any, kwargs: Any) -> None:
     check_demand(what, demand)
 
 
-_WEIGHTS: WeakKeyDictionary[nn.Module, Memo] = WeakKeyDictionary()
+_WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()
 """By model, the weights that passes compute: the same at all sizes at which it is captured."""
 
 
@@ -116,7 +116,7 @@ def captured(
     args, kwargs = _source.inputs(model, batch, sequence)
     if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):
         _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
-    weights = _WEIGHTS.setdefault(model, Memo.as_large_as(model))
+    weights = _WEIGHTS.setdefault(model, WeightCache.as_large_as(model))
     with remarks() as of_capture:
         workbench = Workbench(capture(model, args, kwargs, progress=_progress), weights=weights)
     workbench.release()

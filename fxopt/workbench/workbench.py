@@ -27,7 +27,7 @@ from fxopt.core import (
 )
 from fxopt.core.gate import finish
 from fxopt.core.ledger import act
-from fxopt.core.weight_cache import Memo
+from fxopt.core.weight_cache import WeightCache
 from fxopt.edits import Edit
 from fxopt.graph.marks import ORIGIN, Origin
 from fxopt.passes import ALL_PASSES
@@ -71,7 +71,7 @@ class Workbench:
         kwargs: Mapping[str, Any] | None = None,
         *,
         passes: Iterable[Pass[Any]] | None = None,
-        weights: Memo | None = None,
+        weights: WeightCache | None = None,
     ) -> None:
         is_captured = isinstance(model, GraphModule) and not args and not kwargs
         self.pristine: GraphModule = model if is_captured else capture(model, args, kwargs)  # type: ignore[assignment]
@@ -82,7 +82,7 @@ class Workbench:
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
         self._given = given
-        self._weights = Memo.as_large_as(self.pristine) if weights is None else weights
+        self._weights = WeightCache.as_large_as(self.pristine) if weights is None else weights
         self._shares_weights = weights is not None
         self._current: GraphModule | None = self._copied(self.pristine)
         self._fingerprints = Fingerprint()

@@ -378,12 +378,12 @@ def test_a_transformation_that_cannot_be_pickled_still_reverses_but_does_not_run
 @every_whole
 def test_commit_drops_the_way_back_and_frees_what_it_held(example: Example, whole: Transformation) -> None:
     gm = example.graph()
-    assert fxopt.bytes_kept(gm) == 0
+    assert fxopt.bytes_retained(gm) == 0
     whole(gm)
-    kept = fxopt.bytes_kept(gm)
+    kept = fxopt.bytes_retained(gm)
     changed = fingerprint(gm)
     assert fxopt.commit(gm) == kept
-    assert fxopt.bytes_kept(gm) == 0
+    assert fxopt.bytes_retained(gm) == 0
     assert fxopt.commit(gm) == 0
     assert Ledger.entries_of(gm) == ()
     assert fingerprint(gm) == changed
@@ -404,13 +404,13 @@ def test_bytes_kept_are_the_replaced_weights_once_each() -> None:
     gm = ATTENTION.graph()
     size = sum(t.numel() * t.element_size() for name, t in gm.state_dict().items() if name[:2] in ("q.", "k.", "v."))
     MergeLinears()(gm)
-    assert fxopt.bytes_kept(gm) == size
-    assert fxopt.bytes_kept(shared_copy(gm)) == size
+    assert fxopt.bytes_retained(gm) == size
+    assert fxopt.bytes_retained(shared_copy(gm)) == size
     MergeLinears()(gm, reverse=True)
-    merged = fxopt.bytes_kept(gm)
+    merged = fxopt.bytes_retained(gm)
     assert merged in (0, size), "at most the merged weights, for when it is switched on again"
     fxopt.commit(gm)
-    assert fxopt.bytes_kept(gm) == 0
+    assert fxopt.bytes_retained(gm) == 0
 
 
 def test_commit_lets_go_of_the_tensors_themselves() -> None:

@@ -9,7 +9,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 import fxopt
-from fxopt.core.weight_cache import Memo
+from fxopt.core.weight_cache import WeightCache
 from fxopt.graph.copying import shared_copy
 from tests.examples import EXAMPLES, Example
 
@@ -31,11 +31,11 @@ def merged(gm: GraphModule) -> nn.Parameter:
     return gm.get_parameter("q_k_v_merged.weight")
 
 
-def test_graph_modules_that_use_one_memo_have_the_same_computed_weights() -> None:
-    pristine, memo = ATTENTION.graph(), Memo()
+def test_graph_modules_that_use_one_cache_have_the_same_computed_weights() -> None:
+    pristine, cache = ATTENTION.graph(), WeightCache()
     first, second = shared_copy(pristine), shared_copy(pristine)
     for gm in (first, second):
-        memo.use(gm)
+        cache.use(gm)
         fxopt.MergeLinears()(gm)
     assert merged(first) is merged(second)
     fxopt.MergeLinears()(first, reverse=True)
@@ -51,10 +51,10 @@ def test_graph_modules_that_were_not_told_to_share_never_do() -> None:
 
 
 def test_a_weight_that_was_written_to_is_not_given_to_the_next() -> None:
-    pristine, memo = ATTENTION.graph(), Memo()
+    pristine, cache = ATTENTION.graph(), WeightCache()
     first, second, third = shared_copy(pristine), shared_copy(pristine), shared_copy(pristine)
     for gm in (first, second, third):
-        memo.use(gm)
+        cache.use(gm)
     fxopt.MergeLinears()(first)
     with torch.no_grad():
         merged(first).zero_()
@@ -68,12 +68,12 @@ def test_a_weight_that_was_written_to_is_not_given_to_the_next() -> None:
 
 
 def test_many_threads_compute_a_weight_once() -> None:
-    memo, sources = Memo(), [torch.rand(50, 50) for _ in range(20)]
+    cache, sources = WeightCache(), [torch.rand(50, 50) for _ in range(20)]
     start = threading.Barrier(8)
 
     def work(_: int) -> list[int]:
         start.wait()
-        return [id(memo.computed(doubled, (source,))[0]) for source in sources]
+        return [id(cache.computed(doubled, (source,))[0]) for source in sources]
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(work, range(8)))
@@ -81,31 +81,31 @@ def test_many_threads_compute_a_weight_once() -> None:
     assert len({tuple(ids) for ids in found}) == 1
 
 
-def test_beyond_its_bound_a_memo_holds_what_was_used_last_and_knows_what_is_in_use() -> None:
+def test_beyond_its_bound_a_cache_holds_what_was_used_last_and_knows_what_is_in_use() -> None:
     sources = [torch.rand(10) for _ in range(3)]
-    memo = Memo(most=2 * sources[0].nbytes)
-    used = memo.computed(doubled, (sources[0],))[0]
-    gone = weakref.ref(memo.computed(doubled, (sources[1],))[0])
-    memo.computed(doubled, (sources[2],))
-    memo.computed(doubled, (sources[0],))
+    cache = WeightCache(most=2 * sources[0].nbytes)
+    used = cache.computed(doubled, (sources[0],))[0]
+    gone = weakref.ref(cache.computed(doubled, (sources[1],))[0])
+    cache.computed(doubled, (sources[2],))
+    cache.computed(doubled, (sources[0],))
     assert len(calls) == 3, "the first was in use"
     assert gone() is None
-    assert memo.computed(doubled, (sources[0],))[0] is used
-    memo.computed(doubled, (sources[1],))
+    assert cache.computed(doubled, (sources[0],))[0] is used
+    cache.computed(doubled, (sources[1],))
     assert len(calls) == 4
 
 
 def test_what_was_computed_from_a_tensor_goes_with_it_also_while_another_thread_computes() -> None:
-    memo, source, other = Memo(), torch.rand(10), torch.rand(10)
-    result = weakref.ref(memo.computed(doubled, (source,))[0])
+    cache, source, other = WeightCache(), torch.rand(10), torch.rand(10)
+    result = weakref.ref(cache.computed(doubled, (source,))[0])
     begun, go_on = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: memo.computed(_slow, (other, begun, go_on)))
+    thread = threading.Thread(target=lambda: cache.computed(_slow, (other, begun, go_on)))
     thread.start()
     begun.wait()
     del source  # does not wait for the thread
     go_on.set()
     thread.join()
-    memo.computed(doubled, (other,))
+    cache.computed(doubled, (other,))
     gc.collect()
     assert result() is None
 
@@ -117,19 +117,19 @@ def _slow(tensor: torch.Tensor, begun: threading.Event, go_on: threading.Event) 
 
 
 @pytest.mark.parametrize("example", EXAMPLES[:4], ids=lambda example: example.name)
-def test_a_shared_memo_is_not_kept_by_one_graph_module_nor_taken_from_others_by_its_commit(example: Example) -> None:
-    pristine, memo = example.graph(), Memo()
+def test_a_shared_cache_is_not_kept_by_one_graph_module_nor_taken_from_others_by_its_commit(example: Example) -> None:
+    pristine, cache = example.graph(), WeightCache()
     first, second = shared_copy(pristine), shared_copy(pristine)
     whole = fxopt.compose(*(kind() for kind in fxopt.ALL_PASSES))
     for gm in (first, second):
-        memo.use(gm)
+        cache.use(gm)
         whole(gm)
         whole(gm, reverse=True)
-    assert fxopt.bytes_kept(first) == 0
+    assert fxopt.bytes_retained(first) == 0
     fxopt.commit(first)
     again = shared_copy(pristine)
     for gm in (second, again):
-        memo.use(gm)
+        cache.use(gm)
         whole(gm)
     ids = [{id(parameter) for parameter in gm.parameters()} for gm in (second, again)]
     assert ids[0] == ids[1]

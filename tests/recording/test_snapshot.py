@@ -25,7 +25,7 @@ from fxopt import (
     fingerprint,
 )
 from fxopt.core import Ledger
-from fxopt.recording.difference import difference
+from fxopt.recording.difference import diff_snapshots
 from fxopt.recording.snapshot import Snapshot
 from tests.examples import EXAMPLES, Example
 
@@ -905,7 +905,7 @@ def test_two_threads_do_not_meet() -> None:
 @every_example
 def test_the_difference_of_a_graph_with_itself_is_empty(example: Example) -> None:
     gm = example.graph()
-    assert difference(Snapshot.of(gm), Snapshot.of(gm)).changes == ()
+    assert diff_snapshots(Snapshot.of(gm), Snapshot.of(gm)).changes == ()
 
 
 @every_example
