@@ -4,15 +4,16 @@ import typing as _typing
 
 from fxopt import errors as _errors
 from fxopt.core.composition import compose
+from fxopt.core.entry import Entry
 from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
-from fxopt.core.ledger import Entry, Ledger
+from fxopt.core.ledger import Ledger
 from fxopt.core.pass_base import Pass
 from fxopt.core.retained import bytes_retained, commit
-from fxopt.core.rewriter import Rewriter, with_tensors
+from fxopt.core.rewriter import Rewriter
 from fxopt.core.transformation import ReversibleTransformation, Transformation
 from fxopt.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
 from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
-from fxopt.graph.copying import shared_copy
+from fxopt.graph.copying import shared_copy, with_tensors
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.fingerprint import Fingerprint, fingerprint
 from fxopt.graph.guards import (

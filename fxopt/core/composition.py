@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch.fx import GraphModule
 
+from fxopt.core.entry import Entry, name_of
 from fxopt.core.gate import finish
-from fxopt.core.ledger import Entry, Ledger, act, name_of
+from fxopt.core.ledger import Ledger, act
 from fxopt.core.reversing import undo_entries
 from fxopt.core.signature import digest
 from fxopt.core.transformation import ReversibleTransformation, Transformation

@@ -8,7 +8,8 @@ from __future__ import annotations
 from torch import nn
 from torch.fx import Node
 
-from fxopt.core.rewriter import Rewriter, with_tensors
+from fxopt.core.rewriter import Rewriter
+from fxopt.graph.copying import with_tensors
 from fxopt.graph.layer import Held, Layer, argument_names
 from fxopt.graph.nodes import TensorInfo
 

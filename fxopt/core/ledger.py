@@ -10,20 +10,20 @@ import copy
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 from torch.fx import GraphModule
 
+from fxopt.core.entry import Entry
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.gate import about_to_change, is_acting, transact
 from fxopt.core.patch_state import PatchState
 from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
 from fxopt.errors import FxoptWarning, RewriteError
 from fxopt.graph.copying import shared_copy
-from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
 from fxopt.process.garbage import without_collection
@@ -31,35 +31,6 @@ from fxopt.recording.node_record import can_be_pickled
 from fxopt.recording.patch import Patch, run, undo
 
 T = TypeVar("T")
-
-
-class Repeatable(Protocol):
-    """What did something to a graph module and can do it again: a pass, a transformation, or what is left of one."""
-
-    def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
-        """Do it again at `sites`, after something earlier was undone; give those where it applied."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)  # equality would compare modules
-class Entry:
-    """One site of one pass, or one call of a transformation written by hand, and what was done there."""
-
-    pass_: Repeatable
-    signature: str
-    site: str
-    exactness: Exactness
-    patch: Patch
-
-    @property
-    def name(self) -> str:
-        """That of the pass or transformation."""
-        return name_of(self.pass_)
-
-    @property
-    def id(self) -> str:
-        """The same for this site of this pass in every process; see `site_id`."""
-        return site_id(self.signature, self.site)
 
 
 class Ledger(nn.Module):
@@ -397,15 +368,6 @@ def _rename_output(gm: GraphModule, name: str) -> None:
         names.discard(output.name)
         output.name = name
         names.add(name)
-
-
-def name_of(act: Repeatable) -> str:
-    return str(getattr(act, "name", type(act).__name__))
-
-
-def site_id(signature: str, anchor: str) -> str:
-    """The id of the site of a pass at an anchor node: the same in every process and on every machine."""
-    return f"{signature[:16]}@{anchor}"
 
 
 def _nothing() -> GraphModule | None:

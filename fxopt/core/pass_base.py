@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Generic
 
 from torch.fx import GraphModule, Node
 
+from fxopt.core.entry import Entry, site_id
 from fxopt.core.gate import about_to_change, finish
-from fxopt.core.ledger import Entry, Ledger, act, site_id
+from fxopt.core.ledger import Ledger, act
 from fxopt.core.reversing import undo_entries
 from fxopt.core.rewriter import Rewriter, Run
 from fxopt.core.transformation import ReversibleTransformation

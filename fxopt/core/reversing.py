@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from torch import nn
 from torch.fx import GraphModule
 
+from fxopt.core.entry import Entry
 from fxopt.core.gate import about_to_change
-from fxopt.core.ledger import Entry, Ledger, act
+from fxopt.core.ledger import Ledger, act
 from fxopt.errors import RewriteError, warn
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS, made_by

@@ -16,7 +16,6 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.core.weight_cache import WeightCache
-from fxopt.graph.copying import shallow_copy
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MADE_BY, MARKS, ORIGIN, Origin
 from fxopt.graph.nodes import TensorInfo, info_of
@@ -291,21 +290,6 @@ class Rewriter:
             free = f"{name}_{number}"
         self._numbers[name] = number
         return free
-
-
-def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
-    """A copy of `module` that shares everything with it except the parameters named here.
-
-    Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
-    original module is left as it is.
-    """
-    new = shallow_copy(module)
-    for name, tensor in tensors.items():
-        if tensor is None or isinstance(tensor, nn.Parameter):
-            new._parameters[name] = tensor
-        else:
-            new._parameters[name] = nn.Parameter(tensor, requires_grad=tensor.requires_grad)
-    return new
 
 
 def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple[Any, Any]:

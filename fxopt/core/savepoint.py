@@ -15,7 +15,8 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.graph.marks import LEDGER
-from fxopt.recording.snapshot import CONTAINERS, GraphState, refill
+from fxopt.recording.containers import CONTAINERS, refill
+from fxopt.recording.graph_state import GraphState
 
 _TRIES = 100
 

@@ -10,8 +10,9 @@ from abc import ABC, abstractmethod
 
 from torch.fx import GraphModule, Node
 
+from fxopt.core.entry import Entry, name_of
 from fxopt.core.gate import about_to_change, finish
-from fxopt.core.ledger import Entry, Ledger, act, name_of
+from fxopt.core.ledger import Ledger, act
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_entries
 from fxopt.core.savepoint import ObjectState
 from fxopt.core.signature import Signed

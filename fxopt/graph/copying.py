@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import torch
 from torch import nn
 from torch.fx import Graph, GraphModule
 
@@ -14,6 +15,21 @@ def shallow_copy(module: nn.Module) -> Any:
     new = type(module).__new__(type(module))
     for name, value in module.__dict__.items():
         new.__dict__[name] = value.copy() if isinstance(value, dict | list | set) else value
+    return new
+
+
+def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
+    """A copy of `module` that shares everything with it except the parameters named here.
+
+    Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
+    original module is left as it is.
+    """
+    new = shallow_copy(module)
+    for name, tensor in tensors.items():
+        if tensor is None or isinstance(tensor, nn.Parameter):
+            new._parameters[name] = tensor
+        else:
+            new._parameters[name] = nn.Parameter(tensor, requires_grad=tensor.requires_grad)
     return new
 
 

@@ -11,7 +11,10 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.recording.changes import ABSENT, Change
+from fxopt.recording.containers import same_items, same_value
+from fxopt.recording.graph_state import GraphState, NodeState
 from fxopt.recording.module_changes import ArrangeMembers, SetAttribute, SetItem, SetMember, table_of
+from fxopt.recording.module_state import TABLES, ModuleState, children_of, own_attributes
 from fxopt.recording.node_changes import (
     ArrangeNodes,
     EraseNode,
@@ -25,17 +28,7 @@ from fxopt.recording.node_changes import (
 )
 from fxopt.recording.node_record import Call, NodeRecord, Ref
 from fxopt.recording.patch import Patch
-from fxopt.recording.snapshot import (
-    TABLES,
-    GraphState,
-    ModuleState,
-    NodeState,
-    Snapshot,
-    children_of,
-    own_attributes,
-    same_items,
-    same_value,
-)
+from fxopt.recording.snapshot import Snapshot
 
 
 def diff_snapshots(before: Snapshot, after: Snapshot) -> Patch:

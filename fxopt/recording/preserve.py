@@ -16,7 +16,8 @@ from torch.fx import GraphModule
 
 from fxopt.graph.copying import shallow_copy
 from fxopt.graph.marks import LEDGER
-from fxopt.recording.snapshot import Snapshot, children_of
+from fxopt.recording.module_state import children_of
+from fxopt.recording.snapshot import Snapshot
 from fxopt.recording.tensor_snapshot import TensorSnapshot
 
 

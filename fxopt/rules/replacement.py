@@ -18,7 +18,7 @@ from fxopt.graph.conditions import Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.process.module_calls import module_calls
-from fxopt.recording.snapshot import ModuleState, tensors_of
+from fxopt.recording.module_state import ModuleState, tensors_of
 from fxopt.recording.tensor_snapshot import TensorSnapshot
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, failure, first_yield, terms_in

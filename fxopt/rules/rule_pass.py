@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch.fx import Node
 
-from fxopt.core.ledger import Entry
+from fxopt.core.entry import Entry
 from fxopt.core.pass_base import Pass
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.site import Match, Miss, Scan

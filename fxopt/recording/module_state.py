@@ -1,0 +1,92 @@
+"""The state of a module: its attributes, and what was in those that are containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxopt.graph.marks import LEDGER
+from fxopt.recording.changes import ABSENT
+from fxopt.recording.containers import CONTAINERS, refill, same_items, same_value
+
+_EMPTY = ()
+
+TABLES = ("_modules", "_parameters", "_buffers")
+
+_COMPILED = {"_graph", "_code", "_lineno_map", "_prologue_start", "_in_spec", "_out_spec"}
+"""What `GraphModule.recompile` makes of the graph."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ModuleState:
+    """A module as it was: its attributes, and what was in those that are containers."""
+
+    module: nn.Module
+    attributes: dict[str, Any]
+    contents: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, module: nn.Module) -> ModuleState:
+        attributes = dict(module.__dict__)
+        contents = {
+            name: value.copy() if value else _EMPTY  # most are, and copies of nothing cost
+            for name, value in attributes.items()
+            if isinstance(value, CONTAINERS)
+        }
+        return cls(module, attributes, contents)
+
+    def members(self, table: str) -> dict[str, Any]:
+        return dict(self.contents.get(table, _EMPTY))
+
+    def value(self, name: str) -> Any:
+        """An attribute as it was; `ABSENT` where there was none, and of a container a copy of what was in it."""
+        value = self.attributes.get(name, ABSENT)
+        if isinstance(value, CONTAINERS):
+            return self.contents[name] or type(value)()
+        return value
+
+    def has_changed(self) -> bool:
+        """Whether an attribute was set, or something put into or taken out of one that is a container."""
+        current = self.module.__dict__
+        if len(current) != len(self.attributes) or not all(map(current.__contains__, self.attributes)):
+            return True
+        if any(
+            current[name] is not old and not same_value(current[name], old) for name, old in self.attributes.items()
+        ):
+            return True
+        return any(not same_items(old, current[name]) for name, old in self.contents.items())
+
+    def restore(self) -> None:
+        current = self.module.__dict__
+        for name in current.keys() - self.attributes.keys():
+            del current[name]
+        current.update(self.attributes)
+        for name, items in self.contents.items():
+            refill(current[name], items)
+
+
+def own_attributes(state: ModuleState) -> Iterator[str]:
+    """The names of the attributes that are neither members of the module tree nor made from the graph."""
+    for name in state.attributes:
+        if name not in TABLES and name not in _COMPILED and name != "_non_persistent_buffers_set":
+            yield name
+
+
+def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
+    """The parameters and buffers that were registered in one module, and plain attributes that are tensors."""
+    for table in ("_parameters", "_buffers"):
+        for name, tensor in state.members(table).items():
+            if tensor is not None:
+                yield name, tensor
+    for name, value in state.attributes.items():
+        if isinstance(value, torch.Tensor):
+            yield name, value
+
+
+def children_of(state: ModuleState) -> dict[str, nn.Module | None]:
+    """The modules that were registered in one, without the ledger."""
+    return {name: child for name, child in state.members("_modules").items() if name != LEDGER}
