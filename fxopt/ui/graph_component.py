@@ -12,43 +12,19 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import streamlit as st
 
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.markdown import code as in_code
+from fxopt.ui.modules import joined
 from fxopt.ui.presence import presence
 from fxopt.view import ResolvedMarks
 
-_FOLDER = Path(__file__).parent / "component"
-_CODE = (
-    "scene", "sides", "theme", "camera", "boxes", "paint", "minimap", "chrome", "input", "links", "foreseen", "anchors",
-    "pane", "unpack", "store", "ghosts",
-)  # fmt: skip
-
-
-def code() -> str:
-    """Return the whole of the graph's JavaScript as one module: the files are joined here instead of in a build step.
-
-    It brings the styles as well, because the CSS of a component comes again with each change of its data.
-    """
-    files = ((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in _CODE)
-    return "\n".join([f"const STYLES = {json.dumps(styles())};", *files])
-
-
-def styles() -> str:
-    return (_FOLDER / "graph.css").read_text(encoding="utf-8")
-
-
-def _entry(name: str) -> str:
-    return (_FOLDER / f"{name}.js").read_text(encoding="utf-8")
-
-
-_code = st.components.v2.component("fxopt_code", js=code())
-_layout = st.components.v2.component("fxopt_layout", js=_entry("layouts"))
-_view = st.components.v2.component("fxopt_graph", js=_entry("mount"))
+_code = st.components.v2.component("fxopt_code", js=joined("store"))
+_layout = st.components.v2.component("fxopt_layout", js=joined("layouts"))
+_view = st.components.v2.component("fxopt_graph", js=joined("mount"))
 
 
 View = Literal["before", "after", "both"]

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.fault import complain
+from fxopt.ui.modules import joined
 from fxopt.ui.panel import panel, redraw
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
 KEY = "keys"
 
-_FOLDER = Path(__file__).parent / "component"
-_keys = st.components.v2.component(
-    "fxopt_keys", js="\n".join((_FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in ("drag", "keys"))
-)
+_keys = st.components.v2.component("fxopt_keys", js=joined("keys"))
 
 _ACTS: dict[str, Callable[[Session], None]] = {
     "ArrowUp": lambda session: session.step_pass(-1),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
 from fxopt.ui.events import MOST_TEXT, sent_by
 from fxopt.ui.markdown import counted, escaped
+from fxopt.ui.modules import joined
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session
 from fxopt.ui.switches import as_class
@@ -23,9 +23,7 @@ from fxopt.workbench.preview import Preview, preview
 KEY = "hover"
 _ROW = re.compile(r"(pass|sites?) ([A-Z]\d*) ?(.*)")
 """A row as hover.js names it: its kind, the letter of its pass, and its place, as in a class name."""
-_hover = st.components.v2.component(
-    "fxopt_hover", js=(Path(__file__).parent / "component" / "hover.js").read_text(encoding="utf-8")
-)
+_hover = st.components.v2.component("fxopt_hover", js=joined("hover"))
 
 
 @dataclass(frozen=True)

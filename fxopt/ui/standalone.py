@@ -7,7 +7,7 @@ import html
 import json
 import re
 
-from fxopt.ui.graph_component import code, styles
+from fxopt.ui.modules import joined, styles
 from fxopt.view import Layout, ResolvedMarks, pack
 
 _PAGE = """<!doctype html>
@@ -61,6 +61,6 @@ def standalone_html(
     }
     # A name from the model must not end the script element that carries it.
     text = json.dumps(data).replace("<", "\\u003c")
-    parts = {"@title@": html.escape(title), "@styles@": styles(), "@data@": text, "@code@": code()}
+    parts = {"@title@": html.escape(title), "@styles@": styles(), "@data@": text, "@code@": joined("store")}
     # In one pass, so that the inserted parts are not searched for the places of others.
     return re.sub("|".join(map(re.escape, parts)), lambda found: parts[found[0]], _PAGE)

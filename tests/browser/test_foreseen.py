@@ -221,7 +221,7 @@ def test_acts_that_come_back_to_the_same_are_answered(visitor: Visitor) -> None:
         return isAhead;
     }""")
     assert ahead
-    visitor.page.wait_for_function("__fxopt.keys.waiting.length === 0")
+    visitor.page.wait_for_function("__fxopt.keys.acts.waiting.length === 0")
     visitor.page.wait_for_function("!__fxopt.views[0].word.isAhead", timeout=2_000)
     visitor.wait_for_marks("stem_conv", "matched")
     visitor.sees_badge("restored, bit for bit")

@@ -1,8 +1,10 @@
 // What keeps its place on the screen.
 
+import { fxopt } from "./shared.js";
+
 // A new pane looks where another pane of the same model does, or the last one did: going to two panes side by side and
 // back loses no place. Gives that pane's scene, and moves the camera; null where there is none.
-function placeOfAnother(pane) {
+export function placeOfAnother(pane) {
   const { subject } = pane;
   const [width] = pane.stageSize();
   const other = fxopt.views.find((one) => one !== pane && one.homeDone && one.subject === subject)?.view() ?? fxopt.left;
@@ -14,7 +16,7 @@ function placeOfAnother(pane) {
 
 // What keeps its place on the screen when a layout gives way to another of the same model: the control of the module
 // that is folded or unfolded, else the selected box, else the shared box nearest to the middle.
-function anchorBetween(before, after, pane) {
+export function anchorBetween(before, after, pane) {
   const { camera } = pane;
   const control = pane.pending && [before.control(pane.pending), after.control(pane.pending)];
   if (control?.[0] && control[1]) return { screen: camera.toScreen(control[0]), to: control[1] };

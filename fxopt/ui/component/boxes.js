@@ -2,10 +2,13 @@
 // pass matches and dashed where it nearly does, a badge with the pass's letter is filled where it is applied, and a
 // bar at the left with a sign says what was created, changed or removed.
 
-const RINGS = 3;
-const SIGNS = { created: "+", changed: "~", removed: "−", failed: "!" };
+import { paintControl, shorten, showsControls, strokeTwice } from "./draw.js";
+import { CONTROL } from "./scene.js";
 
-function paintBox(frame, i) {
+const RINGS = 3;
+export const SIGNS = { created: "+", changed: "~", removed: "−", failed: "!" };
+
+export function paintBox(frame, i) {
   const { context, pane, scene, theme, zoom, outside } = frame;
   const [x, y, w, h] = pane.shownRect(i);
   if (outside(x - 14, y - 14, w + 28, h + 28)) return;
@@ -104,21 +107,6 @@ function paintLabels({ context, scene, theme, zoom }, i, x, y, w, h, group) {
   context.fillText((scene.fitted.subtitle[i] ??= shorten(context, subtitle, room)), middle, line + 13.5);
 }
 
-// The longest text that fits, cut in the middle: both ends of a name tell more than its middle.
-function shorten(context, text, room) {
-  if (room <= 0) return "";
-  if (context.measureText(text).width <= room) return text;
-  const letters = Array.from(text);
-  let [low, high] = [0, letters.length];
-  const cut = (keep) => letters.slice(0, Math.ceil(keep / 2)).join("") + "…" + letters.slice(letters.length - Math.floor(keep / 2)).join("");
-  while (low < high) {
-    const keep = (low + high + 1) >> 1;
-    if (context.measureText(cut(keep)).width <= room) low = keep;
-    else high = keep - 1;
-  }
-  return cut(low);
-}
-
 function outline(context, x, y, w, h, radius, gap, color, width, dash = []) {
   context.beginPath();
   context.roundRect(x - gap, y - gap, w + 2 * gap, h + 2 * gap, radius + gap);
@@ -183,7 +171,7 @@ function paintBar(context, theme, x, y, h, color, sign, zoom) {
 
 // Black or white, whichever reads better on a color (WCAG's relative luminance).
 const texts = new Map();
-function textOn(color) {
+export function textOn(color) {
   let known = texts.get(color);
   if (known) return known;
   const canvas = new OffscreenCanvas(1, 1);

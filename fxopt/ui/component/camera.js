@@ -3,21 +3,29 @@
 const [LEAST_ZOOM, MOST_ZOOM] = [0.0005, 4];
 const MARGIN = 16;
 
-class Camera {
+/**
+ * @typedef {[number, number]} Point
+ * @typedef {Pick<import("./scene.js").Scene, "width" | "height" | "count" | "boxes" | "center">} Seen the part of a scene that the camera asks for
+ */
+
+export class Camera {
   constructor() {
     this.x = 0;
     this.y = 0;
     this.zoom = 1;
   }
 
+  /** @param {Point} world @returns {Point} */
   toScreen([x, y]) {
     return [x * this.zoom + this.x, y * this.zoom + this.y];
   }
 
+  /** @param {Point} screen @returns {Point} */
   toWorld([x, y]) {
     return [(x - this.x) / this.zoom, (y - this.y) / this.zoom];
   }
 
+  /** @param {number} factor @param {Point} screen the point that keeps its place */
   zoomBy(factor, [x, y]) {
     const zoom = Math.min(MOST_ZOOM, Math.max(LEAST_ZOOM, this.zoom * factor));
     const ratio = zoom / this.zoom;
@@ -26,13 +34,23 @@ class Camera {
     this.zoom = zoom;
   }
 
-  // Move so that a world point stands at a screen point.
+  /**
+   * Move so that a world point stands at a screen point.
+   * @param {Point} world
+   * @param {Point} screen
+   */
   pin([wx, wy], [sx, sy]) {
     this.x = sx - wx * this.zoom;
     this.y = sy - wy * this.zoom;
   }
 
-  // `scale` is that of the type on the page, which a projector has large.
+  /**
+   * Show the whole scene, no larger than it reads well.
+   * @param {Seen} scene
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   * @param {number} scale of the type on the page, which a projector has large
+   */
   fit(scene, width, height, scale = 1) {
     const [w, h] = [scene.width || 1, scene.height || 1];
     this.zoom = Math.max(LEAST_ZOOM, Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h, 1.25 * scale));
@@ -40,7 +58,13 @@ class Camera {
     this.y = (height - h * this.zoom) / 2;
   }
 
-  // The first look: all of it where that can be read, else the beginning at a readable size.
+  /**
+   * Take the first look: all of it where that can be read, else the beginning at a readable size.
+   * @param {Seen} scene
+   * @param {number} width
+   * @param {number} height
+   * @param {number} scale
+   */
   home(scene, width, height, scale = 1) {
     this.fit(scene, width, height, scale);
     if (this.zoom >= 0.6 * scale || !scene.count) return;
@@ -53,6 +77,7 @@ class Camera {
   }
 }
 
+/** @param {Seen} scene @returns {number} */
 function topmost(scene) {
   let best = 0;
   for (let i = 1; i < scene.count; i++) if (scene.boxes[4 * i + 1] < scene.boxes[4 * best + 1]) best = i;

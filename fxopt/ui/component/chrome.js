@@ -1,6 +1,8 @@
 // What stands around the stage: buttons, search, legend, caption. Data becomes text, never HTML.
 
-function element(tag, name, text) {
+import { SIGNS, textOn } from "./boxes.js";
+
+export function element(tag, name, text) {
   const made = document.createElement(tag);
   if (name) made.className = name;
   if (text !== undefined) made.textContent = text;
@@ -16,7 +18,7 @@ function corners() {
   return picture;
 }
 
-const MARK_WORDS = {
+export const MARK_WORDS = {
   matched: "would apply",
   applied: "applied",
   miss: "near miss",
@@ -26,7 +28,7 @@ const MARK_WORDS = {
   failed: "failed here",
 };
 
-class Chrome {
+export class Chrome {
   constructor(pane) {
     this.pane = pane;
     this.bar = element("div", "fx-bar");
@@ -156,7 +158,7 @@ class Chrome {
 }
 
 // Finds boxes by name, label, module path or shape, and folded modules by the nodes in them.
-class Search {
+export class Search {
   constructor(pane) {
     this.pane = pane;
     this.hits = [];

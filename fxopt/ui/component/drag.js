@@ -5,7 +5,7 @@ const EDGE = 36; // px from an end of the list at which moving scrolls it
 const GRIP = ".st-key-passes .grip";
 const ROW = "[class*=st-key-pass-]";
 
-class Drag {
+export class Drag {
   constructor(tell, signal) {
     this.tell = tell;
     this.grip = null;

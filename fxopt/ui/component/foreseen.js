@@ -5,13 +5,15 @@
 // acts in the graphs are known to be answered; of others, a new word for the graph or some time must do: on a line
 // that takes long, several acts in a row may be painted ahead of the wrong one, until Python's word comes.
 
+import { fxopt } from "./shared.js";
+
 const PICTURES = 48; // more than Python remembers
 const QUIET = 250; // ms that nothing must have been done before: what is heard later may answer something earlier
 const ANSWERED = 3000; // ms after which an act has been answered, or has changed nothing in the graph
 const UNHEARD = 4000; // ms after which what Python said last holds, if it says nothing else
 
 // What Python said last to a pane, and whether the pane is ahead of it.
-class Word {
+export class Word {
   constructor(pane) {
     this.pane = pane;
     this.data = null;
@@ -70,10 +72,10 @@ function isRunning() {
 }
 
 // The visitor does `act`: the class of a widget, or the name of a key; empty for what leads nowhere that is known.
-function foresee(act) {
+export function foresee(act) {
   const before = fxopt.actedAt;
   const now = (fxopt.actedAt = performance.now());
-  const isUnheard = fxopt.keys?.waiting.length || fxopt.views.some((pane) => pane.waiting.length);
+  const isUnheard = fxopt.keys?.acts.waiting.length || fxopt.views.some((pane) => pane.acts.waiting.length);
   if (!act || now - before < QUIET || isUnheard || isRunning()) return;
   for (const { word } of [...fxopt.views]) {
     if (word.heardAt > before || now - before > ANSWERED) word.foresee(act);
@@ -89,7 +91,7 @@ function actOf(target) {
 }
 
 // What is done in the graphs is known there. Enter on a button or a switch is followed by a click.
-function listenToActs() {
+export function listenToActs() {
   const heard = (event) => {
     const target = event.composedPath()[0];
     if (!(target instanceof Element) || target.closest(".fx")) return;

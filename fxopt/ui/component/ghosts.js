@@ -1,6 +1,8 @@
 // A preview: for as long as the visitor points at a pass or a site, its marks stand beside those that are there.
 // Nothing is laid out anew, and Python does not hear of it.
 
+import { fxopt } from "./shared.js";
+
 // `marks` are [node name, kind, pass] and null ends the preview; `styles` are as those of the other marks.
 fxopt.preview = (marks, styles) => {
   for (const pane of fxopt.views) if (pane.scene) showGhosts(pane, marks, styles);

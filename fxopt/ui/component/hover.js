@@ -1,6 +1,8 @@
 // Tells Python at which pass or site the visitor points, by mouse or by focus, once the pointer rests; and shows what
 // Python then says it would do.
 
+import { fxopt } from "./shared.js";
+
 const REST = 220; // ms: who only passes over a row asks for nothing
 const BY_POINTER = 300; // ms after a press of a pointer in which what gets the focus was clicked, not gone to
 const QUIET = 800; // ms after a press in which nothing is asked: an answer could be caught up with by the next press
@@ -23,6 +25,8 @@ export default function ({ data, parentElement, setStateValue }) {
 
 class Watcher {
   constructor() {
+    /** @type {(row: string) => void} */
+    this.send = () => {};
     this.row = "";
     this.pressedAt = -QUIET;
     this.clickedAt = -BY_POINTER;
@@ -71,11 +75,11 @@ class Watcher {
   }
 
   show() {
-    globalThis.__fxopt?.preview?.(this.data.marks, this.data.styles);
+    fxopt.preview?.(this.data.marks, this.data.styles);
   }
 
   hide() {
-    globalThis.__fxopt?.preview?.(null);
+    fxopt.preview?.(null);
   }
 
   end() {

@@ -1,8 +1,10 @@
 // Pointer and keys. A drag pans and never selects; a click selects and never pans.
 
+import { showsControls } from "./draw.js";
+
 const DRAG = 4; // pixels that a pointer may tremble in a click
 
-function listenToPointer(pane) {
+export function listenToPointer(pane) {
   const { stage } = pane;
   let drag = null;
   const place = (event) => {
@@ -88,7 +90,7 @@ function hover(pane, at) {
   pane.tip.style.top = `${below ? at[1] + 18 : at[1] - pane.tip.offsetHeight - 8}px`;
 }
 
-function pressed(pane, event) {
+export function pressed(pane, event) {
   if (!pane.scene || event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
   // Streamlit binds r and c (which empties every visitor's cache) on the document.
   event.stopPropagation();

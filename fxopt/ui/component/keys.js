@@ -1,13 +1,13 @@
 // Keys that hold on the whole page. What a key does to the passes is Python's; what it does to the graph is done here.
-//
-// Presses are sent with their numbers until Python has acknowledged them, so that of many quick ones none is lost and
-// none acts twice.
+
+import { Acts } from "./acts.js";
+import { Drag } from "./drag.js";
+import { fxopt } from "./shared.js";
 
 const TO_PYTHON = new Set([
   "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo", "earlier", "later",
 ]);
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
-const MOST_WAITING = 64; // as MOST_ACTS in events.py
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.focus(),
   " ": (pane) => pane.fit(),
@@ -34,18 +34,18 @@ export default function ({ data, parentElement, setStateValue }) {
 
 class Listener {
   constructor(heard) {
-    this.count = heard;
-    this.waiting = [];
+    this.acts = new Acts(heard);
+    /** @type {(presses: import("./acts.js").Act[]) => void} */
+    this.send = () => {};
     this.ending = new AbortController();
     // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
     new Drag((act) => this.tell(act), this.ending.signal);
-    (globalThis.__fxopt ??= { views: [], waiting: [] }).keys = this; // see foreseen.js
+    fxopt.keys = this; // see foreseen.js
   }
 
   heard(number) {
-    this.count = Math.max(this.count, number);
-    this.waiting = this.waiting.filter(([of]) => of > number);
+    this.acts.heard(number);
   }
 
   press(event) {
@@ -54,7 +54,7 @@ class Listener {
     const key = nameOf(event);
     if (!key || isBusy(target, key)) return;
     if (key === "g") switchToCode();
-    else if (TO_GRAPH[key]) globalThis.__fxopt?.views?.filter((pane) => pane.scene).slice(0, 1).forEach(TO_GRAPH[key]);
+    else if (TO_GRAPH[key]) fxopt.views.filter((pane) => pane.scene).slice(0, 1).forEach(TO_GRAPH[key]);
     else if (TO_PYTHON.has(key)) this.tell(key);
     else if (key !== "c") return;
     event.preventDefault();
@@ -62,10 +62,9 @@ class Listener {
   }
 
   tell(key) {
-    if (this.waiting.length >= MOST_WAITING) return; // Python does no more of one message
-    globalThis.__fxopt?.foresee?.(FORESEEN[key] ?? key);
-    this.waiting.push([++this.count, key]);
-    this.send(this.waiting);
+    if (this.acts.isFull) return;
+    fxopt.foresee?.(FORESEEN[key] ?? key);
+    this.send(this.acts.add(key));
   }
 }
 
@@ -88,8 +87,8 @@ function isBusy(target, key) {
 
 // To the generated code below the graph, and back to the graph from there.
 function switchToCode() {
-  const tab = [...document.querySelectorAll("[role=tab]")].find((one) => one.textContent.trim() === "Code");
-  const stage = globalThis.__fxopt?.views?.[0]?.stage;
+  const tab = [...document.querySelectorAll("[role=tab]")].map((one) => /** @type {HTMLElement} */ (one)).find((one) => one.textContent.trim() === "Code");
+  const stage = fxopt.views[0]?.stage;
   const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   const chosen = tab?.getAttribute("aria-selected") === "true" && document.activeElement === tab;
   const [to, block] = chosen ? [stage, "center"] : [tab, "start"];

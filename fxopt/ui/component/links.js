@@ -1,13 +1,15 @@
 // What panes with one `link` share: the place they look at, the selection, and what is pointed at. A box of one graph
 // may stand for several of the other: a merged node lights the ones it was made of, and each of them lights it.
 
-function linkedTo(pane) {
+import { fxopt } from "./shared.js";
+
+export function linkedTo(pane) {
   return pane.link ? fxopt.views.filter((other) => other !== pane && other.link === pane.link && other.scene) : [];
 }
 
 // Bring the other panes to where this one looks. Only panes with one layout can look at the same place, and one that
 // has not moved of itself since it last agreed with the others does not call them back.
-function shareCamera(pane) {
+export function shareCamera(pane) {
   const { x, y, zoom } = pane.camera;
   const agreed = [x, y, zoom].join();
   if (agreed === pane.agreed) return;
@@ -21,14 +23,14 @@ function shareCamera(pane) {
 }
 
 // `related` has the boxes that belong together, by their numbers in the whole layout.
-function takeRelated(pane, related) {
+export function takeRelated(pane, related) {
   pane.families = new Map();
   for (const family of related)
     for (const number of family) pane.families.set(number, [...(pane.families.get(number) ?? []), ...family]);
 }
 
 // Light what belongs to the boxes that are pointed at or selected, here and in the linked panes.
-function light(pane) {
+export function light(pane) {
   const panes = [pane, ...linkedTo(pane).filter((other) => other.layoutId === pane.layoutId)];
   const numbers = new Set();
   for (const of of panes)

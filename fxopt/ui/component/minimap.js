@@ -1,7 +1,10 @@
 // The whole graph beside the stage, with marks and the part in view. Tall graphs have it as a column at the right,
 // wide ones as a strip below, so it covers neither boxes nor buttons; what fits on the stage needs none.
 
-class Minimap {
+import { element } from "./chrome.js";
+import { sizeCanvas } from "./draw.js";
+
+export class Minimap {
   constructor(pane) {
     this.pane = pane;
     this.canvas = element("canvas", "fx-map");

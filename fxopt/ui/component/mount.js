@@ -1,7 +1,7 @@
 // The entry of the component that shows a graph. Its data is small and changes often, so the code comes with a component
 // of its own (store.js): Streamlit sends a component's code with each change of its data.
 
-const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
+import { fxopt } from "./shared.js";
 
 export default function (api) {
   if (fxopt.show) return fxopt.show(api);

@@ -1,11 +1,14 @@
 // Draws a scene. Everything is in world units under the camera's transform; what would be too small to read or
 // see at the present zoom is left out or simplified, and what lies outside the stage is not drawn.
 
+import { paintBox } from "./boxes.js";
+import { NEAR, paintControl, shorten, showsControls, sizeCanvas, strokeTwice } from "./draw.js";
+import { CONTROL } from "./scene.js";
+
 const SMEARED = 0.03; // below this zoom, MANY edges are a gray smear that takes long to draw
 const MANY = 3000;
-const NEAR = 0.42; // from this zoom on, small things can be read and hit
 
-function paint(context, pane) {
+export function paint(context, pane) {
   const { scene, camera, theme } = pane;
   const [width, height] = pane.stageSize();
   const ratio = devicePixelRatio || 1;
@@ -28,11 +31,6 @@ function paint(context, pane) {
   else for (let i = 0; i < scene.count; i++) paintBox(frame, i);
   paintFrameTitles(frame);
   context.globalAlpha = 1;
-}
-
-function sizeCanvas(canvas, width, height, ratio) {
-  const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
-  if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
 }
 
 function paintFrames({ context, pane, scene, theme, zoom, outside, moving }) {
@@ -80,34 +78,6 @@ function paintFrameTitles({ context, pane, scene, theme, zoom, outside, moving }
   }
 }
 
-function showsControls(pane) {
-  return pane.foldable && pane.camera.zoom > NEAR;
-}
-
-function paintControl(context, theme, x, y, sign, busy) {
-  context.beginPath();
-  context.roundRect(x, y, CONTROL, CONTROL, 4);
-  context.fillStyle = theme.back;
-  context.fill();
-  context.lineWidth = 1;
-  context.strokeStyle = theme.line;
-  context.stroke();
-  context.strokeStyle = context.fillStyle = busy ? theme.accent : theme.text;
-  const [cx, cy, arm] = [x + CONTROL / 2, y + CONTROL / 2, 3.5];
-  context.lineWidth = 1.5;
-  context.beginPath();
-  if (busy) for (const dx of [-3.5, 0, 3.5]) context.rect(cx + dx - 0.5, cy - 0.5, 1, 1);
-  else {
-    context.moveTo(cx - arm, cy);
-    context.lineTo(cx + arm, cy);
-    if (sign === "+") {
-      context.moveTo(cx, cy - arm);
-      context.lineTo(cx, cy + arm);
-    }
-  }
-  context.stroke();
-}
-
 function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
   const strength = pane.dim ? 0.35 : 1;
   context.globalAlpha = strength * moving * (zoom < 0.13 ? 0.5 : 1);
@@ -146,20 +116,13 @@ function paintPath({ context, pane, scene, theme, zoom, moving }) {
   strokeTwice(context, theme, zoom, way);
   const far = new Path2D();
   for (const [source, target] of portals) {
-    far.moveTo(...scene.center(source));
-    far.lineTo(...scene.center(target));
+    const [from, to] = [scene.center(source), scene.center(target)];
+    far.moveTo(from[0], from[1]);
+    far.lineTo(to[0], to[1]);
   }
   context.setLineDash([9 / Math.min(1, zoom), 6 / Math.min(1, zoom)]);
   strokeTwice(context, theme, zoom, far);
   context.setLineDash([]);
-}
-
-function strokeTwice(context, theme, zoom, path) {
-  for (const [color, least, width] of [[theme.path, 5, 5.5], [theme.back, 2, 2.5]]) {
-    context.strokeStyle = color;
-    context.lineWidth = Math.max(width, least / zoom);
-    context.stroke(path);
-  }
 }
 
 // In a picture of two graphs: what is gone is dashed, what is new is bold.

@@ -1,14 +1,27 @@
 // One graph on the page: its scene, camera, selection and marks, and what the visitor does with them.
 //
-// Nothing is sent to Python but what the visitor does. The viewport never leaves the browser. What the visitor does is
-// sent with its number until Python has acknowledged it, so that of many quick acts none is lost and none is done twice.
+// Acts of the visitor are all that is sent to Python (acts.js). The viewport stays in the browser.
 
-const MOST_WAITING = 64; // as MOST_ACTS in events.py
+import { Acts } from "./acts.js";
+import { anchorBetween, placeOfAnother } from "./anchors.js";
+import { SIGNS } from "./boxes.js";
+import { Camera } from "./camera.js";
+import { Chrome, element, MARK_WORDS, Search } from "./chrome.js";
+import { Word } from "./foreseen.js";
+import { listenToPointer, pressed } from "./input.js";
+import { light, linkedTo, shareCamera, takeRelated } from "./links.js";
+import { Minimap } from "./minimap.js";
+import { paint } from "./paint.js";
+import { CONTROL } from "./scene.js";
+import { fxopt } from "./shared.js";
+import { STYLES } from "./styles.js";
+import { Theme } from "./theme.js";
+
 const MOTION = 220; // ms in which boxes glide to their places in a new layout
 const PATIENCE = 5000; // ms after which a module that was to be opened can be tried again
 const KEY_DELAY = 150; // ms that arrow keys must rest before Python hears of the selection
 
-class Pane {
+export class Pane {
   constructor(parent) {
     this.root = element("div", "fx");
     this.root.dataset.map = "none";
@@ -26,8 +39,7 @@ class Pane {
     this.selectedFrame = null;
     this.nearSelected = new Set();
     this.sent = [];
-    this.count = 0; // acts of the visitor
-    this.waiting = []; // those that Python has not acknowledged: [number, what, name]
+    this.acts = new Acts(); // each is what was done, and to which name
     this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
     this.scene = null;
     this.word = new Word(this);
@@ -76,8 +88,7 @@ class Pane {
   }
 
   show(data, scene) {
-    this.count = Math.max(this.count, data.heard ?? 0);
-    this.waiting = this.waiting.filter(([number]) => number > (data.heard ?? 0));
+    this.acts.heard(data.heard ?? 0);
     this.key = data.key;
     this.dim = Boolean(data.dim);
     this.foldable = data.foldable ?? true;
@@ -232,9 +243,7 @@ class Pane {
   }
 
   tell(what, name) {
-    if (this.waiting.length >= MOST_WAITING) return; // Python does no more of one message
-    this.waiting.push([++this.count, what, name]);
-    this.setState("events", [...this.waiting]);
+    if (!this.acts.isFull) this.setState("events", this.acts.add(what, name));
   }
 
   follow(name) {
@@ -293,6 +302,7 @@ class Pane {
 
   // --- camera ---------------------------------------------------------------------------------------------
 
+  /** @returns {[number, number]} width and height, in pixels */
   stageSize() {
     return [this.stage.clientWidth, this.stage.clientHeight];
   }
@@ -329,6 +339,7 @@ class Pane {
   // Bring a box to where it can be seen and read, moving no more than that takes.
   reveal(i) {
     const [width, height] = this.stageSize();
+    /** @type {[number, number]} */
     const middle = [width / 2, height / 2];
     if (this.camera.zoom < 0.6) {
       this.camera.pin(this.scene.center(i), middle);
@@ -456,7 +467,8 @@ class Pane {
   }
 
   controlRect(path) {
-    return this.pageRect([...this.scene.control(path), CONTROL, CONTROL]);
+    const [x, y] = this.scene.control(path);
+    return this.pageRect([x, y, CONTROL, CONTROL]);
   }
 
   pageRect([x, y, w, h]) {

@@ -1,10 +1,50 @@
 // A layout as the browser uses it: boxes, edges and frames with what is needed to find and draw them.
 // Made once for each layout; marks, selection and camera live elsewhere.
 
-const CONTROL = 15; // side of the small box that folds and unfolds
+export const CONTROL = 15; // side of the small box that folds and unfolds
 const FRAME_TITLE = 22; // height of the strip of a frame in which its title stands
 
-class Scene {
+/**
+ * A layout as it comes from Python (`Layout.payload` in fxopt/view/layout.py), or one side of it.
+ * @typedef {object} Payload
+ * @property {string} id
+ * @property {number} width
+ * @property {number} height
+ * @property {string} caption
+ * @property {string} note
+ * @property {[string, string][]} kinds each with its words
+ * @property {string[]} names
+ * @property {number[]} kind of each box, by its number in `kinds`
+ * @property {string[]} titles
+ * @property {string[]} subtitles
+ * @property {{ table: string[], of: number[] }} modules
+ * @property {Record<string, [string, string]>} groups by box: the path of the folded module, and the nodes in it
+ * @property {number[]} boxes x, y, width, height of each
+ * @property {number[]} ends source and target of each edge
+ * @property {number[][]} curves the points of each edge
+ * @property {number[]} portals source and target of each
+ * @property {(number | string)[]} reads source, target and operands of an edge, one after the other
+ * @property {[string, string, number, number, number, number, number][]} clusters path, title, depth, x, y, width, height
+ * @property {Sides} [sides]
+ * @property {number[] | null} [at]
+ * @property {string[] | null} [boxStates]
+ * @property {string[] | null} [edgeStates]
+ */
+
+/**
+ * @typedef {object} Sides what each of two graphs has alone: the numbers of the first, of the second
+ * @property {[number[], number[]]} boxes
+ * @property {[number[], number[]]} edges
+ * @property {[number[], number[]]} portals
+ * @property {Record<string, [number, string, string, string]>} retold kind, title, subtitle and nodes in the second graph
+ * @property {[string, string, string]} captions of the first, the second, and both
+ * @property {(number | string)[]} reread source, target, operands in the first and in the second
+ */
+
+/** @typedef {[number, number, number, number]} Rect x, y, width, height */
+
+export class Scene {
+  /** @param {Payload} payload */
   constructor(payload) {
     this.id = payload.id;
     this.width = payload.width;
@@ -32,13 +72,20 @@ class Scene {
     this.connect(payload);
   }
 
+  /** @param {Payload} payload */
   connect({ ends, curves, portals, reads }) {
-    this.reads = new Map(); // the operands along an edge, by its ends
-    for (let at = 0; at < reads.length; at += 3) this.reads.set(`${reads[at]} ${reads[at + 1]}`, reads[at + 2]);
+    /** @type {Map<string, string>} */
+    const told = (this.reads = new Map()); // the operands along an edge, by its ends
+    for (let at = 0; at < reads.length; at += 3) told.set(`${reads[at]} ${reads[at + 1]}`, String(reads[at + 2]));
+    /** @type {<T>() => T[][]} */
     const lists = () => Array.from({ length: this.count }, () => []);
+    /** @type {number[][]} */
     this.users = lists();
+    /** @type {number[][]} */
     this.inputs = lists();
+    /** @type {number[][]} */
     this.edgesOf = lists();
+    /** @type {[number, number][][]} */
     this.portalsOf = lists();
     this.ends = ends;
     this.curves = curves;
@@ -54,7 +101,8 @@ class Scene {
       this.bounds.set(boundsOf(curves[edge]), 4 * edge);
       this.allEdges.addPath(this.paths[edge]);
     }
-    this.operands = curves.map((_, edge) => this.reads.get(`${ends[2 * edge]} ${ends[2 * edge + 1]}`) ?? "");
+    /** @type {string[]} by edge */
+    this.operands = curves.map((_, edge) => told.get(`${ends[2 * edge]} ${ends[2 * edge + 1]}`) ?? "");
     for (let at = 0; at < portals.length; at += 2) {
       const [source, target] = [portals[at], portals[at + 1]];
       this.users[source].push(target);
@@ -64,36 +112,48 @@ class Scene {
     }
   }
 
-  // A box's number in the whole layout, of which this scene may be a part; and the box of a number, -1 for none.
+  /**
+   * Return a box's number in the whole layout, of which this scene may be a part.
+   * @param {number} i
+   */
   numberOf(i) {
     return this.at ? this.at[i] : i;
   }
 
+  /** Return the box of a number, -1 for none. @param {number} number @returns {number} */
   placeOf(number) {
     return this.placeAt ? (this.placeAt.get(number) ?? -1) : number < this.count ? number : -1;
   }
 
-  // The box in which a node is seen: its own, or that of the folded module around it; -1 if in none.
+  /**
+   * Return the box in which a node is seen: its own, or that of the folded module around it; -1 if in none.
+   * @param {string} name
+   * @returns {number}
+   */
   find(name) {
     const own = this.index.get(name);
     if (own !== undefined) return own;
     if (!this.owners) {
+      /** @type {Map<string, number>} */
       this.owners = new Map();
       for (const [i, names] of this.members) for (const member of names.split(" ")) this.owners.set(member, i);
     }
     return this.owners.get(name) ?? -1;
   }
 
+  /** @param {number} i @returns {Rect} */
   rect(i) {
     const b = this.boxes;
     return [b[4 * i], b[4 * i + 1], b[4 * i + 2], b[4 * i + 3]];
   }
 
+  /** @param {number} i @returns {[number, number]} */
   center(i) {
     const [x, y, w, h] = this.rect(i);
     return [x + w / 2, y + h / 2];
   }
 
+  /** Return the box at a point, the last that was drawn; -1 for none. @param {number} x @param {number} y */
   boxAt(x, y) {
     const b = this.boxes;
     for (let at = b.length - 4; at >= 0; at -= 4)
@@ -101,26 +161,36 @@ class Scene {
     return -1;
   }
 
-  // The corner of the fold control of a folded module (its box) or of an open one (its frame).
+  /**
+   * Return the corner of the fold control of a folded module (its box) or of an open one (its frame).
+   * @param {string} path
+   * @returns {[number, number] | undefined}
+   */
   control(path) {
     for (const [i, of] of this.groups) if (of === path) return this.controlOfBox(i);
     const frame = this.frames.find((one) => one.path === path);
     return frame && [frame.x + 5, frame.y + 4];
   }
 
+  /** @param {number} i @returns {[number, number]} */
   controlOfBox(i) {
     const [x, y, w, h] = this.rect(i);
     return [x + w - CONTROL - 6, y + (h - CONTROL) / 2];
   }
 
-  // The path of the module whose control or frame title lies at a point.
+  /**
+   * Return the path of the module whose control or frame title lies at a point; null for none.
+   * @param {number} x
+   * @param {number} y
+   * @returns {string | null}
+   */
   foldAt(x, y) {
     const box = this.boxAt(x, y);
     if (box >= 0) {
       if (!this.groups.has(box)) return null;
       const [left, top] = this.controlOfBox(box);
       const near = x >= left - 3 && x <= left + CONTROL + 3 && y >= top - 3 && y <= top + CONTROL + 3;
-      return near ? this.groups.get(box) : null;
+      return (near && this.groups.get(box)) || null;
     }
     for (let at = this.frames.length - 1; at >= 0; at--) {
       const f = this.frames[at];
@@ -131,6 +201,7 @@ class Scene {
   }
 }
 
+/** @param {number[]} points */
 function pathOf(points) {
   const path = new Path2D();
   path.moveTo(points[0], points[1]);
@@ -140,6 +211,7 @@ function pathOf(points) {
   return path;
 }
 
+/** @param {number[]} points @returns {[number, number, number, number]} */
 function boundsOf(points) {
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (let at = 0; at < points.length; at += 2) {

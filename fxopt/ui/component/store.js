@@ -1,9 +1,15 @@
 // The entry of the component that carries this code. What it unpacks is kept on the page under the layout's id, for the
 // views (mount.js), which carry ids and marks only.
 
+import { foresee, listenToActs } from "./foreseen.js";
+import "./ghosts.js";
+import { Pane } from "./pane.js";
+import { fxopt } from "./shared.js";
+import { Picture } from "./sides.js";
+import { unpack } from "./unpack.js";
+
 const KEPT = 24; // layouts
 
-const fxopt = (globalThis.__fxopt ??= { views: [], waiting: [] });
 fxopt.layouts ??= new Map();
 fxopt.panes ??= new WeakMap();
 fxopt.awaited ??= new Map();

@@ -1,6 +1,6 @@
 // Colors and fonts, read from graph.css, which takes them from Streamlit's variables: light and dark alike.
 
-class Theme {
+export class Theme {
   constructor(root) {
     this.root = root;
     this.probe = root.appendChild(document.createElement("i"));

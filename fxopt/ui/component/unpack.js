@@ -1,11 +1,18 @@
 // Layouts come gzipped, with numbers told by differences (fxopt/view/packing.py). This is the way back.
 
-async function unpack(bytes) {
+/** @param {BlobPart} bytes gzipped JSON @returns {Promise<import("./scene.js").Payload>} */
+export async function unpack(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return restored(await new Response(stream).json());
 }
 
-function restored(payload) {
+/**
+ * Turn differences back into numbers, in place.
+ * @template {Pick<import("./scene.js").Payload, "boxes" | "ends" | "curves">} P
+ * @param {P} payload
+ * @returns {P}
+ */
+export function restored(payload) {
   const { boxes, ends, curves } = payload;
   for (let at = 4; at < boxes.length; at += 4) {
     boxes[at] += boxes[at - 4];
