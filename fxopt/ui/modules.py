@@ -33,7 +33,7 @@ def joined(entry: str) -> str:
 
 
 def styles() -> str:
-    """Return the styles of the graph. They come with its code, as those of a component come with each change of data."""
+    """Return the styles of the graph, which come with its code: those of a component come with each change of data."""
     return (FOLDER / "graph.css").read_text(encoding="utf-8")
 
 
