@@ -1,4 +1,4 @@
-"""The rewriting machine. It knows no particular pass, and imports torch only."""
+"""The rewriting machine. It is independent of particular passes, and imports torch only."""
 
 import typing as _typing
 

@@ -11,7 +11,7 @@ from fxopt.recording.patch import Patch
 
 
 class Repeatable(Protocol):
-    """What did something to a graph module and can do it again: a pass, a transformation, or what is left of one."""
+    """The author of an entry, who can do it again: a pass, a transformation, or the rest of one."""
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
         """Do it again at `sites`, after something earlier was undone; give those where it applied."""
@@ -20,7 +20,7 @@ class Repeatable(Protocol):
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules
 class Entry:
-    """One site of one pass, or one call of a transformation written by hand, and what was done there."""
+    """One site of one pass, or one call of a transformation written by hand, and the patch made there."""
 
     pass_: Repeatable
     signature: str
@@ -44,5 +44,5 @@ def name_of(act: Repeatable) -> str:
 
 
 def site_id(signature: str, anchor: str) -> str:
-    """The id of the site of a pass at an anchor node: the same in every process and on every machine."""
+    """Return the id of the site of a pass at an anchor node: the same in every process and on every machine."""
     return f"{signature[:16]}@{anchor}"

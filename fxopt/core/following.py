@@ -1,7 +1,7 @@
-"""The modules and tensors that are kept for the way back follow what is done to the whole graph module.
+"""Apply `.to()`, `.half()`, `.train()` of a graph module to the modules and tensors retained for reversal.
 
-After ``gm.half()`` the way back leads to what ``.half()`` of the pristine graph would have been, and so for ``.to``,
-``.cuda``, ``.train`` and ``.eval``. What is kept may be a part of the user's model, so copies are changed, not it.
+After ``gm.half()`` reversal leads to the result of ``.half()`` of the pristine graph, and so for ``.to``, ``.cuda``,
+``.train`` and ``.eval``. The retained modules may be part of the user's model, so copies are changed instead.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from fxopt.recording.patch import Patch
 
 
 class Follower:
-    """Changes what is kept, and leaves what is in the graph module to be changed with it.
+    """Changes the retained modules and tensors, and leaves those in the graph module to be changed with it.
 
     Args:
         present: the modules and tensors that are in the graph module.
-        convert: gives what a tensor is to be, or the tensor itself.
+        convert: gives the converted tensor, or the tensor itself.
         training: the mode to be in; None leaves it.
     """
 
@@ -36,7 +36,7 @@ class Follower:
         convert: Callable[[torch.Tensor], torch.Tensor],
         training: bool | None = None,
     ) -> None:
-        self._held = list(present)  # so that no identity is given to something new
+        self._held = list(present)  # so that a new object cannot take the identity of an old one
         self._present = {id(thing) for thing in self._held}
         self._convert = convert
         self._training = training
@@ -95,12 +95,12 @@ class Follower:
 
 
 def present_in(gm: GraphModule) -> list[nn.Module | torch.Tensor]:
-    """The modules, parameters and buffers of a graph module."""
+    """Return the modules, parameters and buffers of a graph module."""
     return [*gm.modules(), *gm.parameters(), *gm.buffers()]
 
 
 def present_after(patches: Iterable[Patch]) -> list[nn.Module | torch.Tensor]:
-    """Those that a graph module must have after `patches`, where it is not known itself: it was just loaded."""
+    """Return those that a graph module must have after `patches`, if it is itself unknown: it was just loaded."""
     left = {change.path: change.new for patch in patches for change in patch.members}
     found: list[nn.Module | torch.Tensor] = []
     for thing in left.values():
@@ -112,7 +112,7 @@ def present_after(patches: Iterable[Patch]) -> list[nn.Module | torch.Tensor]:
 
 
 def with_tensors_of(gm: GraphModule, patches: list[Patch]) -> list[Patch]:
-    """`patches` with the tensors that are now where they last put one: a conversion makes new buffers."""
+    """Return `patches` with the tensors that are now where they last put one: a conversion makes new buffers."""
     last = {change.path: change.new for patch in patches for change in patch.members if not change.is_module}
     swap: dict[int, torch.Tensor] = {}
     for path, tensor in last.items():

@@ -1,10 +1,10 @@
-"""Transactions on a graph module: one at a time, each made whole or not at all, whatever exception comes whenever.
+"""Transactions on a graph module: one at a time, each made whole or rolled back, at any exception at any time.
 
 A `KeyboardInterrupt`, or an exception that another thread raises in this one, can come between any two lines. So a
 transaction takes a `Savepoint` before it begins, and any exception leads back to it, however far the act came.
 
-One thread at a time acts on a graph module; others wait. Calls of the graph module, copies and pickles of it are not
-covered: make them while no other thread acts on it. So are those who keep a `GraphIndex` from one act to the next.
+One thread at a time acts on a graph module; others wait. Calls of the graph module, its copies and pickles are outside
+of this: make them while all other threads leave it alone. So is a `GraphIndex` that is kept from one act to the next.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def transact(
     """Run `do` as a transaction on `gm`; see `fxopt.core.ledger.act`.
 
     Args:
-        prepare: registers the ledger, which changes nothing else; gives what more there is to prepare, which may.
+        prepare: registers the ledger, which changes nothing else; returns a further preparation, which may.
     """
     gate = _gate_of(gm)
     if gate.is_open_here:
@@ -87,7 +87,7 @@ class _Gate:
         self._first: Savepoint | None = None
         self._latest: Savepoint | None = None
         self.is_fresh = False
-        """Whether nothing was changed since the latest savepoint."""
+        """Whether the graph module is unchanged since the latest savepoint."""
         self.is_done = False
 
     @property
@@ -111,7 +111,7 @@ class _Gate:
             more()
 
     def end(self) -> None:
-        """Go back unless the act was done, and admit the next one. Does nothing the second time."""
+        """Go back unless the act was done, and admit the next one. A second call does nothing."""
         if self.is_open_here:
             if not self.is_done:
                 surely(self._go_back)

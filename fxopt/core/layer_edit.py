@@ -15,9 +15,9 @@ from fxopt.graph.nodes import TensorInfo
 
 
 def set_tensors(layer: Layer, rewriter: Rewriter, **tensors: nn.Parameter | None) -> None:
-    """Let `layer` compute with other tensors, given by role (``weight``, ``bias``); None for none.
+    """Let `layer` compute with other tensors, given by role (``weight``, ``bias``); None removes one.
 
-    A module is replaced by one that shares all else with it. Of a function, the tensor is registered under the path of
+    A module is replaced by one that shares all else with it. For a function, the tensor is registered under the path of
     the one it replaces, where its ``get_attr`` node finds it; a new one beside the weight, with a node of its own.
     """
     if layer.module is not None:
@@ -42,7 +42,7 @@ def set_tensors(layer: Layer, rewriter: Rewriter, **tensors: nn.Parameter | None
 
 
 def set_arguments(layer: Layer, rewriter: Rewriter, **arguments: Node | None) -> None:
-    """Let the function that `layer` calls be called with other nodes, given by name; None for none."""
+    """Let the function that `layer` calls be called with other nodes, given by name; None removes one."""
     node, names = layer.node, argument_names(layer.node.target)
     args, kwargs = list(node.args), dict(node.kwargs)
     for name, value in arguments.items():
@@ -54,7 +54,7 @@ def set_arguments(layer: Layer, rewriter: Rewriter, **arguments: Node | None) ->
         else:
             kwargs[name] = value
     while len(args) > 2 and args[-1] is None and args[-1] is not node.args[len(args) - 1]:
-        args.pop()  # no bias is no argument, as export writes it
+        args.pop()  # a missing bias is a missing argument, as export writes it
     rewriter.set_call(node, node.op, node.target, tuple(args), kwargs)
 
 
@@ -68,7 +68,7 @@ def remove_layer(layer: Layer, rewriter: Rewriter, stand_in: Node) -> None:
 
 
 def remove_tensors(layer: Layer, rewriter: Rewriter) -> None:
-    """Remove what holds the tensors of a layer that nothing calls any more: the module, or each tensor."""
+    """Remove the owner of the tensors of a layer that is called no longer: the module, or each tensor."""
     if layer.module is not None:
         rewriter.remove_unused_module(layer.path)
         return
@@ -81,7 +81,7 @@ def _remove_held(held: Held, rewriter: Rewriter) -> None:
     _remove_unused(held.path, rewriter)
     parent = rewriter.index.module_at(held.path.rpartition(".")[0])
     if parent is not None and [*parent._parameters, *parent._buffers, *parent._modules] == ["num_batches_tracked"]:
-        # it is read by exported programs, and nothing comes of that
+        # exported programs read it, with no effect
         _remove_unused(f"{held.path.rpartition('.')[0]}.num_batches_tracked".removeprefix("."), rewriter)
 
 

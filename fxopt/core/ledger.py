@@ -1,7 +1,7 @@
 """The patches in force on a graph module, in the order in which they were made.
 
-The ledger is a child module of the graph module, because that is what survives both `copy.deepcopy` and pickle. It has
-no parameters, is never called, and is there only while something is in force.
+The ledger is a child module of the graph module, because children survive both `copy.deepcopy` and pickle. It has no
+parameters, is never called, and is there only while a patch is in force.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Ledger(nn.Module):
-    """What is in force on one graph module; see `Ledger.of`."""
+    """The patches in force on one graph module; see `Ledger.of`."""
 
     def __init__(self, gm: GraphModule) -> None:
         super().__init__()
@@ -50,9 +50,9 @@ class Ledger(nn.Module):
 
     @classmethod
     def of(cls, gm: GraphModule) -> Ledger:
-        """The ledger of `gm`, made and registered if there is none yet.
+        """Return the ledger of `gm`, made and registered if there is none yet.
 
-        After an act, an empty one is taken off; where this is called outside of any, call `close`.
+        After an act, an empty one is taken off; a caller outside of any act calls `close`.
         """
         ledger, pending = cls._registered(gm)
         if pending:
@@ -65,7 +65,7 @@ class Ledger(nn.Module):
 
     @classmethod
     def _registered(cls, gm: GraphModule) -> tuple[Ledger, bool]:
-        """The ledger of `gm`, and whether it has yet to `_catch_up`."""
+        """Return the ledger of `gm`, and whether it has yet to `_catch_up`."""
         ledger = gm._modules.get(LEDGER)
         if not isinstance(ledger, Ledger):
             ledger = cls(gm)
@@ -75,7 +75,7 @@ class Ledger(nn.Module):
         return ledger, ledger._output is not None or ledger._moved or ledger._unpickled is not None
 
     def _catch_up(self, gm: GraphModule) -> None:
-        """Take over what became of the graph module in a copy, a file, or a conversion of all of it."""
+        """Take over the changes of the graph module by a copy, a file, or a conversion of all of it."""
         if self._output is not None:
             _rename_output(gm, self._output)
             self._output = None
@@ -87,7 +87,7 @@ class Ledger(nn.Module):
 
     @classmethod
     def carried(cls, known: nn.Module | None, given: GraphModule, result: GraphModule) -> Ledger:
-        """The ledger of `result`, with the entries of `known`, which was that of `given` before it was transformed."""
+        """Return the ledger of `result`, with the entries of `known`, that of `given` before its transformation."""
         result._modules.pop(LEDGER, None)
         if isinstance(known, Ledger):
             result._modules[LEDGER] = known if result is given else known.shared_copy(result)
@@ -95,12 +95,12 @@ class Ledger(nn.Module):
 
     @staticmethod
     def entries_of(gm: GraphModule) -> tuple[Entry, ...]:
-        """What is in force on `gm`, the oldest first."""
+        """Return the entries in force on `gm`, the oldest first."""
         ledger = gm._modules.get(LEDGER)
         return tuple(ledger.entries) if isinstance(ledger, Ledger) else ()
 
     def close(self) -> None:
-        """Take the ledger off its graph module if nothing is in force, and no act is under way that will."""
+        """Take an empty ledger off its graph module, unless an act is under way that will."""
         gm = self._gm()
         if gm is not None and not self.entries and gm._modules.get(LEDGER) is self and not is_acting(gm):
             del gm._modules[LEDGER]
@@ -130,7 +130,7 @@ class Ledger(nn.Module):
         return undone
 
     def remove(self, index: GraphIndex, *signatures: str) -> list[Entry]:
-        """Undo the entries of these signatures; what came later is undone first and then done again.
+        """Undo the entries of these signatures; later entries are undone first and then done again.
 
         Returns:
             the later entries that no longer apply.
@@ -182,7 +182,7 @@ class Ledger(nn.Module):
         return lost
 
     def shared_copy(self, gm: GraphModule) -> Ledger:
-        """A ledger of the same entries, for the copy `gm` of the graph module."""
+        """Return a ledger of the same entries, for the copy `gm` of the graph module."""
         new = Ledger.__new__(Ledger)
         new.__dict__.update(self.__dict__)
         new.entries, new._states = list(self.entries), list(self._states)
@@ -191,7 +191,7 @@ class Ledger(nn.Module):
         return new
 
     def named_modules(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
-        """Give none, so the ledger is not among the modules of its graph module, of which the unused may be deleted."""
+        """Yield nothing: the ledger hides from the modules of its graph module, whose unused ones may be deleted."""
         return iter(())
 
     def extra_repr(self) -> str:
@@ -201,7 +201,7 @@ class Ledger(nn.Module):
         del self.entries[length:], self._states[length:]
 
     def _check(self, i: int) -> None:
-        """Raise if undoing an entry would lose what was done to the tensors that it put in."""
+        """Raise if undoing an entry would lose changes to the tensors that it put in."""
         entry = self.entries[i]
         changed = self._altered_at(i)
         if changed is not None:
@@ -216,11 +216,11 @@ class Ledger(nn.Module):
         return self._altered.get(i) or self._states[i].changed
 
     def _compare(self, first: int) -> None:
-        """Take tensors that were written to, from entry `first` on, for unaltered where they hold the very same bytes.
+        """Accept tensors that were written to, from entry `first` on, as unaltered if they hold the very same bytes.
 
-        So they do after the graph module has loaded its own ``state_dict``. What the bytes were is not kept: they are
-        computed again, by undoing and redoing the entries on a copy. Where what is kept shares memory with what was
-        written to, that would prove nothing.
+        They do after the graph module has loaded its own ``state_dict``. The old bytes are computed again, by undoing
+        and redoing the entries on a copy. If the retained tensors share memory with written ones, that would prove
+        nothing.
         """
         gm = self._gm()
         if gm is None or gm._modules.get(LEDGER) is not self or self._is_trial:
@@ -245,16 +245,16 @@ class Ledger(nn.Module):
             if not state.shares_memory(kept) and state.is_same_as(anew._states[i]):
                 self._states[i] = PatchState.of(entry.patch)
 
-    # ---- what is done to the whole graph module
+    # ---- conversions of the whole graph module
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Ledger:
-        """For ``gm.to``, ``gm.half`` and the like: what is kept follows."""
+        """Let the retained modules and tensors follow ``gm.to``, ``gm.half`` and the like."""
         self._follow(fn)
         self._moved = True
         return self
 
     def train(self, mode: bool = True) -> Ledger:
-        """For ``gm.train`` and ``gm.eval``: what is kept follows."""
+        """Let the retained modules follow ``gm.train`` and ``gm.eval``."""
         self.training = mode
         self._follow(lambda tensor: tensor, mode)
         return self
@@ -268,7 +268,7 @@ class Ledger(nn.Module):
         self._set_patches([follower.patch(entry.patch) for entry in self.entries])
 
     def _settle(self, gm: GraphModule) -> None:
-        """Now that all of the graph module was moved, take over what it has."""
+        """Take over the tensors of the graph module, now that all of it was moved."""
         self._moved = False
         self._set_patches(with_tensors_of(gm, [entry.patch for entry in self.entries]))
         self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
@@ -282,8 +282,8 @@ class Ledger(nn.Module):
     # ---- copies and files
 
     def _all_altered(self) -> dict[int, tuple[str, str]]:
-        """Versions of tensors do not travel, so what they tell does."""
-        if self._moved:  # of a graph module that is not known yet
+        """Return the tensors that differ from their record, by path, since versions of tensors are lost in transit."""
+        if self._moved:  # of a graph module that is still unknown
             self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
         found = {i: self._altered_at(i) for i in range(len(self.entries))}
         return {i: changed for i, changed in found.items() if changed is not None}
@@ -318,7 +318,7 @@ class Ledger(nn.Module):
         new._altered = self._all_altered()
         new._states = [PatchState.of(entry.patch) for entry in new.entries]
         new._output = next(reversed(gm.graph.nodes)).name if gm is not None else self._output
-        copied = memo.get(id(gm))  # torch notes the new graph module before it copies what is in it
+        copied = memo.get(id(gm))  # torch notes the new graph module before it copies its content
         new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing
         return new
 
@@ -332,15 +332,15 @@ def act(
     saves: bool = True,
     part: bool = False,
 ) -> T:
-    """Run `do`, which changes `gm` and its ledger; whatever it raises, `gm` is then what it was before.
+    """Run `do`, which changes `gm` and its ledger; if it raises, `gm` is as it was before.
 
     One thread at a time acts on a graph module, and others wait. Within another act of the same thread, this is a part
     of that one, and goes back alone if it fails.
 
     Args:
-        index: an index of `gm` that `do` keeps true; renewed where `gm` goes back.
+        index: an index of `gm` that `do` keeps true; renewed if `gm` goes back.
         keep: further objects whose attributes go back too, in the outermost act.
-        saves: whether there is anything to go back to: not where `do` only reads.
+        saves: whether there is a state to go back to: False if `do` only reads.
         part: whether another act that this one is within fails too whenever this one does, and goes back for it.
     """
     return transact(gm, do, _prepare, index=index, keep=keep, saves=saves, part=part)
@@ -352,7 +352,7 @@ def _prepare(gm: GraphModule) -> Callable[[], None] | None:
 
 
 def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
-    """The strided parameters and buffers that a patch keeps for the way back."""
+    """Return the strided parameters and buffers that a patch retains for reversal."""
     for change in patch.members:
         if isinstance(change.old, nn.Module):
             tensors = [*change.old.parameters(), *change.old.buffers()]
@@ -362,7 +362,7 @@ def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
 
 
 def _rename_output(gm: GraphModule, name: str) -> None:
-    """Copying a graph module calls the output node "output", whatever its name was."""
+    """Give the output node its name back: copying a graph module calls it "output"."""
     output, names = next(reversed(gm.graph.nodes)), gm.graph._graph_namespace._used_names
     if output.name != name:
         names.discard(output.name)
@@ -371,5 +371,5 @@ def _rename_output(gm: GraphModule, name: str) -> None:
 
 
 def _nothing() -> GraphModule | None:
-    """The graph module of a ledger that was just copied or loaded: not known yet."""
+    """Return None as the graph module of a ledger that was just copied or loaded, until it is known."""
     return None

@@ -1,4 +1,4 @@
-"""What a pass is: it matches sites in a graph, explains them, and rewrites them. The way back follows."""
+"""Base class of passes: a pass matches sites in a graph, explains them, and rewrites them. Reversal follows."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from fxopt.process.garbage import without_collection
 
 
 class Pass(ReversibleTransformation, Generic[M]):
-    """A transformation that says where it applies, why not elsewhere, and what to put there.
+    """A transformation that names its sites, explains near misses, and rewrites.
 
-    Implement `targets`, `match`, `explain` and `rewrite`. What `rewrite` does through its `Rewriter` is recorded,
-    so the exact reverse, all-or-nothing, marks and single sites need no more code.
+    Implement `targets`, `match`, `explain` and `rewrite`. The changes that `rewrite` makes through its `Rewriter` are
+    recorded, so the exact reverse, all-or-nothing, marks and single sites need no more code.
     """
 
     preserves_computation: bool = True
@@ -40,31 +40,31 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     @abstractmethod
     def match(self, node: Node, index: GraphIndex) -> M | Miss | None:
-        """Whether the pass applies at `node`, a call of one of its targets.
+        """Return whether the pass applies at `node`, a call of one of its targets.
 
         Returns:
-            a `Match`; or a `Miss` that says why not; or None where there is nothing to say, because the node is no
+            a `Match`; or a `Miss` with the reason; or None for silence, because the node is no
             near miss, or is a part of a match that has another anchor.
         """
 
     @abstractmethod
     def explain(self, match: M) -> str:
-        """Say in a sentence, with this site's numbers, what the rewrite does here and why it is right."""
+        """Return a sentence, with this site's numbers, on the effect of the rewrite and the reason why it is right."""
 
     def exactness(self, match: M) -> Exactness:
-        """How closely the rewritten site computes what it computed before."""
+        """Return how closely the rewritten site computes the values of before."""
         return Exactness.ROUNDING
 
     def results(self, match: M) -> tuple[Node, ...]:
-        """The nodes whose numbers the rewrite may round otherwise. Where it does, none of them may reach a jump."""
+        """Return the nodes whose numbers the rewrite may round otherwise. If it does, all must stay away from jumps."""
         return (match.anchor,)
 
     @abstractmethod
     def rewrite(self, match: M, rewriter: Rewriter) -> None:
-        """Rewrite the match, by nothing but the rewriter."""
+        """Rewrite the match, by the rewriter alone."""
 
     def candidates(self, index: GraphIndex) -> Iterator[Node]:
-        """The nodes that the pass looks at, in the order of the graph."""
+        """Return the nodes that the pass looks at, in the order of the graph."""
         return index.sites(self.targets)
 
     # ---- derived
@@ -80,7 +80,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         return re.sub(r"\s+", " ", first)
 
     def _found(self, node: Node, index: GraphIndex) -> M | Miss | None:
-        """As `match`, but where a value that is rounded otherwise would reach a jump, there is a miss."""
+        """Return the answer of `match`, but a miss if a value that is rounded otherwise would reach a jump."""
         found = self.match(node, index)
         if isinstance(found, Match) and self.exactness(found) in (Exactness.ROUNDING, Exactness.APPROXIMATE):
             unmet = next((unmet for one in self.results(found) if (unmet := jump_condition(one, index))), None)
@@ -89,10 +89,10 @@ class Pass(ReversibleTransformation, Generic[M]):
         return found
 
     def scan(self, gm: GraphModule | GraphIndex) -> Scan[M]:
-        """Find where the pass applies and where it nearly does. Nothing is changed.
+        """Find where the pass applies and where it nearly does; the graph stays as it is.
 
         Args:
-            gm: the graph module, or an index of it where several passes scan the same.
+            gm: the graph module, or an index of it if several passes scan the same.
         """
         if isinstance(gm, GraphIndex):
             return act(gm.gm, lambda: self._scan(gm), saves=False)
@@ -115,10 +115,10 @@ class Pass(ReversibleTransformation, Generic[M]):
     def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
         """Rewrite every match, or those at `sites` only, until none is left; all or nothing.
 
-        The graph is neither linted nor recompiled.
+        The graph is left unlinted and uncompiled.
 
         Returns:
-            what was done, site by site, as it stands in the graph module's ledger.
+            the entries, site by site, as they stand in the graph module's ledger.
 
         Raises:
             RewriteError: `match` or `rewrite` failed at a node. The graph is as it was.
@@ -159,47 +159,47 @@ class Pass(ReversibleTransformation, Generic[M]):
         return Entry(self, rewriter.signature, site, exactness, rewriter.patch())
 
     def undo(self, graph_module: GraphModule) -> int:
-        """Undo every site of the pass that is in force, whatever was done after it; give their number.
+        """Undo every site of the pass that is in force, with all later changes in place; return their number.
 
-        Passes that ran later are undone first and then run again at the same sites; where a site no longer matches,
-        because it rested on this pass, an `FxoptWarning` names it. The graph is neither linted nor recompiled.
+        Passes that ran later are undone first and then run again at the same sites; if a site ceases to match, because
+        it rested on this pass, an `FxoptWarning` names it. The graph is left unlinted and uncompiled.
 
         Raises:
-            RewriteError: something else has changed the graph in a way that rules the way back out, or the ledger
-                was lost. The graph is left as it is.
+            RewriteError: something else has changed the graph in a way that rules reversal out, or the ledger was lost.
+                The graph is left as it is.
         """
         return undo_entries(graph_module, self.signature, name=self.name)
 
     # ---- single sites
 
     def site_id(self, site: Match | Miss | str) -> str:
-        """The stable id of a site: of this pass (class and arguments) at this anchor node."""
+        """Return the stable id of a site: of this pass (class and arguments) at this anchor node."""
         return site_id(self.signature, site if isinstance(site, str) else site.site)
 
     def sites_on(self, graph_module: GraphModule) -> tuple[str, ...]:
-        """The sites of this pass that are in force, by the names of their anchors, in the order of their rewriting."""
+        """Return the sites of this pass that are in force, by the names of their anchors, as they were rewritten."""
         signature = self.signature
         return tuple(e.site for e in Ledger.entries_of(graph_module) if e.signature == signature)
 
     def turn_on(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
         """Rewrite one site in place, and lint and recompile.
 
-        The sites of a pass are rewritten in the order of the graph whatever the order in which they are turned on:
-        passes that ran later are undone first and then run again at the same sites.
+        The sites of a pass are rewritten in the order of the graph, independent of the order in which they are turned
+        on: passes that ran later are undone first and then run again at the same sites.
 
         Args:
             site: the name of the anchor node, as in ``scan(...).matches``.
 
         Returns:
-            the sites of other passes, and of this one, that no longer apply and were undone.
+            the sites of other passes, and of this one, that ceased to apply and were undone.
 
         Raises:
-            RewriteError: the pass does not apply there; the message says why. The graph is as it was.
+            RewriteError: there is no match there; the message says why. The graph is as it was.
         """
         return act(graph_module, lambda: self._turn_on(graph_module, site))
 
     def _turn_on(self, gm: GraphModule, site: str) -> tuple[Entry, ...]:
-        """Rewrite one more site, as if that had been done when the first was; give the entries that no longer apply."""
+        """Rewrite one more site, as if at the time of the first; return the entries that cease to apply."""
         if site in self.sites_on(gm):
             return ()
         ledger, index = Ledger.of(gm), GraphIndex(gm)
@@ -213,16 +213,16 @@ class Pass(ReversibleTransformation, Generic[M]):
         return self._finish_site(gm, lost)
 
     def turn_off(self, graph_module: GraphModule, site: str) -> tuple[Entry, ...]:
-        """Undo one site in place, whatever was done after it, and lint and recompile.
+        """Undo one site in place, with all later changes kept, and lint and recompile.
 
         Passes that ran later are undone first and then run again at the same sites; see `resting_on` for those that
-        will no longer apply.
+        will cease to apply.
 
         Returns:
             the sites that rested on it and so were undone too.
 
         Raises:
-            RewriteError: the site is not on, or something else has changed the graph since.
+            RewriteError: the site is off, or something else has changed the graph since.
         """
         return act(graph_module, lambda: self._turn_off(graph_module, site))
 
@@ -233,9 +233,9 @@ class Pass(ReversibleTransformation, Generic[M]):
         return self._finish_site(gm, Ledger.of(gm).turn_off(GraphIndex(gm), self.site_id(site)))
 
     def resting_on(self, graph_module: GraphModule, site: str | None = None) -> tuple[Entry, ...]:
-        """The sites, of any pass, that would be undone too if `site`, or the whole pass, was turned off.
+        """Return the sites, of any pass, that would be undone too if `site`, or the whole pass, was turned off.
 
-        Found by doing it on a copy that shares all weights; `graph_module` is left as it is.
+        They are found on a copy that shares all weights; `graph_module` is left as it is.
         """
         trial = act(graph_module, lambda: shared_copy(graph_module), saves=False)
         mine = [e.site for e in Ledger.entries_of(trial) if e.signature == self.signature]
@@ -246,7 +246,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         return tuple(lost)
 
     def why_not(self, index: GraphIndex, site: str) -> str:
-        """Why there is no match with its anchor at the node of this name, in a sentence."""
+        """Return a sentence on why there is no match with its anchor at the node of this name."""
         if site not in index.nodes:
             return "there is no such node"
         found = self.scan(index)
@@ -269,7 +269,7 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     @property
     def _applies(self) -> bool:
-        """Whether a call applies the pass, which records its sites, and no `transform` was written by hand."""
+        """Whether a call applies the pass, which records its sites, instead of a `transform` written by hand."""
         return type(self).transform is Pass.transform
 
     def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
@@ -282,7 +282,7 @@ class Pass(ReversibleTransformation, Generic[M]):
         return gm if self.undo(gm) else None
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
-        """For the ledger: rewrite at `sites` again, after something earlier was undone; give those where it applied."""
+        """Rewrite at `sites` again for the ledger, after an earlier entry was undone; return those where it applied."""
         if not self._applies:
             return super().run_again(index, sites)
         return {entry.site for entry in self._apply(index, sites)}

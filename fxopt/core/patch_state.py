@@ -1,4 +1,4 @@
-"""What the tensors that a patch put in were like when it did; what is done to them since, the way back would lose."""
+"""State of the tensors that a patch put in, to notice later changes that reversal would lose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Known:
 
     path: str
     holder: nn.Module | None
-    """The module that it is a parameter of; None where a later patch may well put another one there."""
+    """The module that it is a parameter of; None if a later patch may well put another one there."""
     tensor: torch.Tensor
     state: TensorState
 
@@ -59,7 +59,7 @@ class PatchState:
 
     @property
     def changed(self) -> tuple[str, str] | None:
-        """The path of a tensor that going back would lose, and what was done to it; None if there is none."""
+        """The path of a tensor that reversal would lose, and its change; None if there is none."""
         for known in self.tensors:
             what = known.what_was_done
             if what:
@@ -80,9 +80,9 @@ class PatchState:
         return len(self.tensors) == len(anew.tensors) and all(map(_is_same, self.tensors, anew.tensors))
 
     def followed(self, patch: Patch) -> PatchState:
-        """The state to compare with once the whole graph module was moved: what was written to meanwhile shows.
+        """Return the state to compare with once the whole graph module was moved: writes meanwhile still show.
 
-        A conversion leaves the version of a parameter as it is; of the new buffers that it makes, nothing is known.
+        A conversion leaves the version of a parameter as it is; the new buffers that it makes have no known state.
         """
         before = {known.path: known for known in self.tensors}
         return PatchState(tuple(_followed(before.get(now.path), now) for now in PatchState.of(patch).tensors))
@@ -111,7 +111,7 @@ def _new_tensors(patch: Patch) -> Iterator[_Known]:
 
 
 def _only_in(path: str, new: nn.Module, old: Member | None) -> Iterator[_Known]:
-    """The parameters of `new` but for those that `old` has too, which the way back loses nothing of."""
+    """Return the parameters of `new` apart from those that `old` has too, which survive reversal."""
     before = {id(tensor) for _, module in _modules_in("", old) for tensor in module._parameters.values()}
     for where, module in _modules_in(path, new):
         for name, tensor in module._parameters.items():

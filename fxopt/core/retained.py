@@ -1,4 +1,4 @@
-"""What the way back costs in memory, and letting go of it."""
+"""Memory retained for reversal, and `commit`, which frees it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fxopt.recording.module_changes import SetAttribute, SetItem, SetMember
 
 
 def bytes_retained(gm: GraphModule) -> int:
-    """The bytes of tensors that `gm` holds for the way back alone.
+    """Return the bytes of tensors that `gm` holds for reversal alone.
 
     Those are the memory of the parameters and buffers that transformations replaced or removed, and of weights that
-    passes remember having computed, each piece of memory once, without what a parameter or buffer of `gm` lies in.
-    What else holds the same tensors, such as the model that was traced, is not known here: while it does, `commit`
-    frees that much less.
+    passes remember having computed, each piece of memory once, except the memory of the parameters and buffers of `gm`.
+    Other holders of the same tensors, such as the model that was traced, are unknown here: while there are any,
+    `commit` frees that much less.
 
     >>> import fxopt
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
@@ -41,10 +41,9 @@ def bytes_retained(gm: GraphModule) -> int:
 
 
 def commit(gm: GraphModule) -> int:
-    """Let go of the way back: `gm` stays as it is, for good, and nothing that was done to it can be reversed.
+    """Give up reversal: `gm` stays as it is, for good.
 
-    The marks of transformations on nodes stay, so a pass still knows its work, and asking it to reverse is an error
-    rather than a silent nothing.
+    The marks of transformations on nodes stay, so a pass still knows its work, and asking it to reverse is an error.
 
     Returns:
         the bytes that `bytes_retained` gave before.

@@ -22,7 +22,7 @@ from fxopt.recording.snapshot import Snapshot
 
 
 def undo_entries(gm: GraphModule, *signatures: str, name: str, last: bool = False) -> int:
-    """Undo the entries of `signatures` that are in force, or the last one alone, whatever was done after it.
+    """Undo the entries of `signatures` that are in force, or the last one alone; other entries stay.
 
     What came later is undone first and then run again; where that changes nothing any more, an `FxoptWarning` says so.
 
@@ -47,7 +47,7 @@ def undo_entries(gm: GraphModule, *signatures: str, name: str, last: bool = Fals
 
 
 def _check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> None:
-    """Raise if the graph bears marks of a transformation that its ledger knows nothing of."""
+    """Raise if the graph bears marks of a transformation that is missing in its ledger."""
     marked = [node.name for node in gm.graph.nodes if made_by(node, signature)]
     made = [path for path, module in gm.named_modules() if made_by(module, signature)]
     if (marked or made) and not any(_ran_inside(signature, entry) for entry in Ledger.entries_of(gm)):
@@ -58,7 +58,7 @@ def _check_that_nothing_is_lost(gm: GraphModule, signature: str, name: str) -> N
 
 
 def _ran_inside(signature: str, entry: Entry) -> bool:
-    """Whether the transformation of `entry` called one of this signature: then it is for that one to reverse it."""
+    """Return whether the transformation of `entry` called one of this signature: then that one is to reverse it."""
     return any(
         (isinstance(one, SetMeta) and one.key == MARKS and one.new is not ABSENT and signature in one.new)
         or (isinstance(one, InsertNode) and signature in one.node.meta.get(MARKS, ()))
@@ -85,9 +85,9 @@ def reverse_by_own(
 ) -> GraphModule:
     """Let a transformation run its own ``reverse`` within an act, and record the remainder.
 
-    Where that leads back to what the graph module was, its calls leave the ledger. Where something is left (other
-    names of nodes, new modules with the old numbers, 3.0 for 3), that is recorded as a change of its own, so that
-    what was done earlier still reverses exactly.
+    If that leads back to the graph module of before, its calls leave the ledger. If something is left (other names of
+    nodes, new modules with the old numbers, 3.0 for 3), that is recorded as a change of its own, so that earlier
+    changes still reverse exactly.
 
     Args:
         back: runs the ``reverse``, and records it.
@@ -111,7 +111,7 @@ def reverse_by_own(
 
 
 def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: GraphIndex, first: int) -> None:
-    """Take the entries from `first` on, there and back, out of the ledger, but for what they leave behind."""
+    """Take the entries from `first` on, there and back, out of the ledger, except for the rest that they leave."""
     now = Snapshot.of(index.gm, with_tensors=False)
     try:
         ledger.rewind(index, first)

@@ -28,21 +28,21 @@ from fxopt.recording.patch import Patch
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 _HELD = object()
-"""Key of the memo of a run: the ids of modules and tensors that what was in force before had put in or taken out."""
+"""Key of the memo of a run: the ids of modules and tensors that earlier patches in force had put in or taken out."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What the rewriters of one run of a pass share."""
+    """State that the rewriters of one run of a pass share."""
 
     orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     """Names of the children, parameters and buffers of modules before the run, by path and table."""
     numbers: dict[str, int] = field(default_factory=dict)
-    """The numbers that names of new nodes have come to, so that looking for a free one is not quadratic."""
+    """The numbers that names of new nodes have come to, so that finding a free one stays linear."""
     memo: dict[Any, Any] = field(default_factory=dict)
-    """For the pass to remember what it made, for use at its next sites."""
+    """Things that the pass made, for use at its next sites."""
     in_force: tuple[Patch, ...] = ()
-    """What was in force before the run."""
+    """The patches in force before the run."""
 
 
 class Rewriter:
@@ -50,8 +50,8 @@ class Rewriter:
 
     Args:
         index: of the graph module to change; kept true.
-        anchor: the node of the site. New nodes go just before it unless said otherwise.
-        pass_name, signature: of the pass, for the marks and origins of what it makes.
+        anchor: the node of the site. New nodes go just before it by default.
+        pass_name, signature: of the pass, for the marks and origins of the nodes and modules that it makes.
         run: shared by the rewriters of one run of a pass.
     """
 
@@ -78,7 +78,7 @@ class Rewriter:
         """Whether the anchor is marked as changed. A pass that says no finds out by itself where it was before."""
 
     def patch(self) -> Patch:
-        """What was done, with the anchor marked if it is still there: it is not to be matched again."""
+        """The edits made, with the anchor, if it is still there, marked against a second match."""
         anchor = self.index.nodes.get(self._site)
         if anchor is not None and self.marks_anchor:
             self.mark(anchor)
@@ -183,7 +183,7 @@ class Rewriter:
     # ---- modules
 
     def set_module(self, path: str, module: nn.Module, *, called_by: Node | None = None) -> None:
-        """Register `module` at the dotted `path`, in place of what is there.
+        """Register `module` at the dotted `path`, in place of the one there.
 
         `called_by` is the node that calls it: its work has changed, so it is marked.
         """
@@ -201,10 +201,10 @@ class Rewriter:
             self._set_module(path, None)
 
     def keep_instead(self, old: Member, new: Member) -> None:
-        """Let `new` come back on the way back instead of `old`, which was removed: the same numbers in other memory.
+        """Let `new` come back on reversal instead of `old`, which was removed: the same numbers in other memory.
 
-        What something in force put in or took out comes back itself: that is undone only if it finds the very same
-        again, and may share tensors with what it took out.
+        A tensor that a patch in force put in or took out comes back itself: the patch is undone only if it finds the
+        very same again, and may share tensors with those it took out.
         """
         if _HELD not in self.memo:
             both = (side for patch in self._in_force for one in patch.members for side in (one.old, one.new))
@@ -216,7 +216,7 @@ class Rewriter:
                 self.changes[i] = dataclasses.replace(change, old=new)
 
     def free_path(self, path: str) -> str:
-        """`path`, with a number added where something is registered there."""
+        """Return `path`, with a number added if it is taken."""
         parent = self.index.module_at(path.rpartition(".")[0])
         free, number = path, 0
         while parent is not None and hasattr(parent, free.rpartition(".")[2]):
@@ -240,7 +240,7 @@ class Rewriter:
     # ---- parameters and buffers that nodes read by ``get_attr``
 
     def set_tensor(self, path: str, tensor: torch.Tensor) -> None:
-        """Register `tensor` at the dotted `path`, in place of what is there: a parameter if it is one, else a buffer.
+        """Register `tensor` at the dotted `path`, in place of the one there: a parameter if it is one, else a buffer.
 
         The module that it lies in must be the graph module or a plain container of it, never a module of the model.
         """
@@ -257,13 +257,13 @@ class Rewriter:
             self._set_member(path, table_of(tensor), tensor, None)
 
     def computed(self, function: Callable[..., tuple[torch.Tensor, ...]], *sources: Any) -> tuple[nn.Parameter, ...]:
-        """The new weights that `function` computes from `sources`, as parameters.
+        """Return the new weights that `function` computes from `sources`, as parameters.
 
-        They are remembered for as long as the graph module lives and the tensors in `sources` are unchanged, so that
-        a site that is switched off and on again does not compute them anew. See `WeightCache`.
+        They are remembered for as long as the graph module lives and the tensors in `sources` are unchanged, so that a
+        site that is switched off and on again reuses them. See `WeightCache`.
 
         Args:
-            function: a module-level function of nothing but its arguments; gives a tuple of tensors, each with the
+            function: a module-level function of its arguments alone; gives a tuple of tensors, each with the
                 ``requires_grad`` that its parameter is to have.
             sources: tensors, and hashable values.
         """
@@ -298,7 +298,7 @@ def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple
 
 
 def _parts(thing: Member | None) -> Iterator[object]:
-    """A module with its parameters and buffers, or a tensor."""
+    """Yield a module with its parameters and buffers, or a tensor."""
     if thing is not None:
         yield thing
     if isinstance(thing, nn.Module):

@@ -1,8 +1,8 @@
 """The state of a graph module that an act changes, taken before the act, and put back if the act fails midway.
 
 It covers the graph, the tables and attributes of the graph module and its containers, the ledger, and the generated
-code: all that changes reach. Leaf modules and tensors are never changed, only replaced, so taking it costs about two
-microseconds a node and no memory for weights. It relies on nothing that a failed act did or noted.
+code: all that changes reach. Leaf modules and tensors are only replaced, so taking it costs about two microseconds a
+node and no memory for weights. It is independent of the notes of a failed act.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Savepoint:
 
 
 class ObjectState:
-    """The attributes of an object, and the contents of those that are containers. Most are empty, and not noted."""
+    """The attributes of an object, and the contents of those that are containers; empty ones are left out."""
 
     __slots__ = ("attributes", "contents", "thing")
 
@@ -69,7 +69,7 @@ class ObjectState:
 
 
 def surely(act: Callable[[], object]) -> None:
-    """Run an act that may be run again, until it was not interrupted; then raise the first interruption.
+    """Run a repeatable act until it ends without an interruption; then raise the first interruption.
 
     An error that comes back every time is raised after some tries.
     """
@@ -85,7 +85,7 @@ def surely(act: Callable[[], object]) -> None:
 
 
 def _own_modules(gm: GraphModule) -> Iterator[nn.Module]:
-    """The graph module, the containers of torch.fx in it, which belong to it as well, and its ledger."""
+    """Return the graph module, the containers of torch.fx in it, which belong to it as well, and its ledger."""
     todo: list[nn.Module] = [gm]
     seen: set[int] = set()
     while todo:

@@ -1,4 +1,4 @@
-"""What a ledger takes along into a pickle, because torch traces a graph module again when it is loaded."""
+"""Pickle support for the ledger: torch retraces a graph module on load."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fxopt.recording.node_record import Call, NodeRecord, can_be_pickled
 
 @dataclass(frozen=True)
 class NotSaved:
-    """Stands for a transformation whose class cannot be pickled: what it did can be undone, but not done again."""
+    """Stands for a transformation whose class cannot be pickled: its patch can be undone, but not done again."""
 
     name: str
 
@@ -42,7 +42,7 @@ def saved_nodes(gm: GraphModule) -> list[SavedNode]:
 
 
 def adopt(gm: GraphModule, saved: list[SavedNode]) -> None:
-    """Make the nodes of a graph module that was just loaded what they were."""
+    """Give the nodes of a graph module that was just loaded their state of before."""
     nodes = list(gm.graph.nodes)
     found = [(node.op, _last_part(target_name(node))) for node in nodes]
     if found != [(known.record.call.op, known.target) for known in saved]:

@@ -29,7 +29,7 @@ def digest(name: str, state: Mapping[str, Any]) -> str:
 
 
 def _canonical(value: Any) -> str:
-    """`value` as text that tells different values apart, 1 from 1.0 and True too, and is the same everywhere."""
+    """Return `value` as text that tells different values apart, 1 from 1.0 and True too, and is the same everywhere."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, torch.Tensor):
         data = value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()

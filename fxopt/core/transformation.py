@@ -29,16 +29,16 @@ from fxopt.recording.snapshot import Snapshot
 class Transformation(Signed, ABC):
     """A transformation of a `torch.fx.GraphModule`: implement `transform`, and call the instance.
 
-    `transform` may edit the graph module by hand, in whatever way, or return a new one. A call is all or nothing, and
-    it is recorded, so ``transformation(gm, reverse=True)`` brings everything back: nodes with their names, order,
-    arguments and metadata, modules, parameters and buffers, attributes, hooks. Whatever else was done in between is
-    undone first, and done again if it still applies. As many calls, as many reverses.
+    `transform` may edit the graph module by hand, in any way, or return a new one. A call is all or nothing, and it is
+    recorded, so ``transformation(gm, reverse=True)`` brings everything back: nodes with their names, order, arguments
+    and metadata, modules, parameters and buffers, attributes, hooks. Later changes are undone first, and done again if
+    they still apply. As many calls, as many reverses.
 
     Two things are out of reach of a record and so are refused, with the graph as it was: numbers of a tensor that are
     written over in place, unless `copy_tensors` is set, and changes in the graph of a graph module inside.
 
-    Leaf modules are shared with the model that was traced. Where `transform` assigns into one (a parameter, a hook,
-    ``training``), the graph module gets a changed copy of it, which shares what was left alone, and the model keeps
+    Leaf modules are shared with the model that was traced. If `transform` assigns into one (a parameter, a hook,
+    ``training``), the graph module gets a changed copy of it, which shares all that was left alone, and the model keeps
     the module as it was. To replace the module is clearer.
 
     A transformation that changes every multiplication to an addition:
@@ -75,8 +75,8 @@ class Transformation(Signed, ABC):
 
         Raises:
             TypeError: `transform` returned something else than a graph module.
-            RewriteError: what it did is out of reach of a record, or the way back is ruled out by something done
-                since. As after any other exception, the graph module is as it was.
+            RewriteError: its changes are out of reach of a record, or reversal is ruled out by a later change. As after
+                any other exception, the graph module is as it was.
         """
 
         def called() -> GraphModule:
@@ -88,10 +88,10 @@ class Transformation(Signed, ABC):
         return act(graph_module, called)
 
     def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
-        """Transform `gm`, and put what was done into the ledger of the result."""
+        """Transform `gm`, and put the edits into the ledger of the result."""
         known = Ledger.of(gm)
         known_state = ObjectState(known)
-        if not known.entries:  # `transform` may look at the modules, and there is nothing to see
+        if not known.entries:  # `transform` may look at the modules, and is to see none here
             known.detach(gm)
         about_to_change(gm)
         result, patch = record(
@@ -101,7 +101,7 @@ class Transformation(Signed, ABC):
             copy_tensors=self.copy_tensors,
             lint_and_recompile=lint_and_recompile,
         )
-        known_state.restore()  # of what `transform` called, the patch has it all
+        known_state.restore()  # the patch has all that `transform` called
         ledger = Ledger.carried(known, gm, result)
         if patch.changes:
             ledger.append(self._entry(ledger, patch))
@@ -109,11 +109,11 @@ class Transformation(Signed, ABC):
         return result
 
     def _backward(self, gm: GraphModule) -> GraphModule | None:
-        """Reverse `gm`; None where nothing of this transformation is in force."""
+        """Reverse `gm`; return None if no call of this transformation is in force."""
         return self._undone(gm)
 
     def _undone(self, gm: GraphModule) -> GraphModule | None:
-        """Reverse `gm` by the ledger; None where nothing of this transformation is in force."""
+        """Reverse `gm` by the ledger; return None if no call of this transformation is in force."""
         return gm if undo_entries(gm, self.signature, name=name_of(self), last=True) else None
 
     def _or_nothing(self, result: GraphModule | None, gm: GraphModule) -> GraphModule:
@@ -124,20 +124,20 @@ class Transformation(Signed, ABC):
         return result
 
     def run_again(self, index: GraphIndex, sites: set[str]) -> set[str]:
-        """For the ledger: do the calls `sites` again, after something earlier was undone; give those that did."""
+        """Do the calls `sites` again for the ledger, after an earlier entry was undone; return the effective ones."""
         return {site for site in sorted(sites) if self._runs_again(index)}
 
     def _runs_again(self, index: GraphIndex) -> bool:
-        """Transform again, in place even where `transform` returns another graph module; whether anything changed.
+        """Transform again, in place even if `transform` returns another graph module; return whether anything changed.
 
-        The graph is neither linted nor recompiled. Where it fails, nothing changed, and an `FxoptWarning` says so.
+        The graph is left unlinted and uncompiled. If it fails, the graph is as it was, and an `FxoptWarning` says so.
         """
         gm = result = index.gm
         ledger = Ledger.of(gm)
         count = len(ledger.entries)
         try:
             result = act(gm, lambda: self._forward(gm, lint_and_recompile=False))
-        except Exception as error:  # noqa: BLE001 - it may be anyone's; what failed is told, and was rolled back
+        except Exception as error:  # noqa: BLE001 - it may be anyone's; the failure is reported, and was rolled back
             warn(f"{type(self).__name__} failed when it ran again: {type(error).__name__}: {error}")
         index.renew()
         if result is not gm:
@@ -151,7 +151,7 @@ class Transformation(Signed, ABC):
         return len(Ledger.entries_of(gm)) > count
 
     def _entry(self, ledger: Ledger, patch: Patch) -> Entry:
-        """What stands in the ledger for one call."""
+        """Return the ledger's entry for one call."""
         signature = self.signature
         number = 1 + sum(entry.signature == signature for entry in ledger.entries)
         exactness = Exactness.ROUNDING if self.preserves_computation else Exactness.CHANGES
@@ -164,20 +164,20 @@ class Transformation(Signed, ABC):
             node.meta[MARKS] = (*marks, self.signature)
 
     def transformed(self, node: Node) -> bool:
-        """Whether `node` was made or changed by a transformation of this signature."""
+        """Return whether `node` was made or changed by a transformation of this signature."""
         return self.signature in node.meta.get(MARKS, ())
 
     def get_transformed_nodes(self, graph_module: GraphModule) -> list[Node]:
-        """The nodes made or changed by a transformation of this signature, in the order of the graph."""
+        """Return the nodes made or changed by a transformation of this signature, in the order of the graph."""
         signature = self.signature
         return [node for node in graph_module.graph.nodes if signature in node.meta.get(MARKS, ())]
 
 
 class ReversibleTransformation(Transformation):
-    """A transformation with a way back of its own: implement `transform`, and `reverse` if it is to be another one.
+    """A transformation with its own reversal: implement `transform`, and `reverse` if it is to be another one.
 
-    Without a `reverse`, it comes from the record of the calls, as with every `Transformation`; and that it brings back
-    everything exactly is sure. One that doubles what a multiplication gives, and halves it back:
+    Without a `reverse`, it comes from the record of the calls, as with every `Transformation`; and then it is sure to
+    bring back everything exactly. One that doubles the result of a multiplication, and halves it back:
 
     >>> import operator, torch
     >>> class DoubleMul(ReversibleTransformation):
@@ -200,7 +200,7 @@ class ReversibleTransformation(Transformation):
     """
 
     def reverse(self, graph_module: GraphModule) -> GraphModule:
-        """Bring `graph_module` back to what it was before `transform`, and return it."""
+        """Bring `graph_module` back to its state before `transform`, and return it."""
         return self._or_nothing(self._undone(graph_module), graph_module)
 
     def _backward(self, gm: GraphModule) -> GraphModule | None:

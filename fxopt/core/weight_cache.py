@@ -29,11 +29,11 @@ class _Known:
 class WeightCache:
     """Weights computed for one graph module, for as long as it lives and the sources are unchanged.
 
-    It holds the results, which cost memory after a reverse (`bytes_retained` counts them, `commit` frees them), but
-    not the sources: when one of them goes, so does what was computed from it.
+    It holds the results, which cost memory after a reverse (`bytes_retained` counts them, `commit` frees them), but not
+    the sources: when one of them goes, so do the results computed from it.
 
     Several graph modules that share their weights may use one cache (`use`), each in a thread of its own: each weight
-    is then computed once, and is the same tensor in all of them, which is why none of them may write to it. A cache
+    is then computed once, and is the same tensor in all of them, so all of them must leave it unwritten. A cache
     remembers by the identity of the sources, so graph modules with weights of their own never meet in it.
 
     Args:
@@ -52,7 +52,7 @@ class WeightCache:
 
     @staticmethod
     def of(gm: GraphModule) -> WeightCache:
-        """The cache of `gm`. Copies and what is loaded from a pickle start with an empty one."""
+        """Return the cache of `gm`. Copies and graph modules loaded from a pickle start with an empty one."""
         cache = _CACHES.get(gm)
         if cache is None:
             cache = _CACHES[gm] = WeightCache()
@@ -70,7 +70,7 @@ class WeightCache:
 
     @staticmethod
     def kept_by(gm: GraphModule) -> list[torch.Tensor]:
-        """The tensors that the cache of `gm` holds for it alone."""
+        """Return the tensors that the cache of `gm` holds for it alone."""
         return [] if gm in _SHARED else [tensor for held in WeightCache.of(gm)._held.values() for tensor in held]
 
     @staticmethod
@@ -111,7 +111,7 @@ class WeightCache:
         return results if complete and known.states == _states((*tensors, *results)) else None
 
     def _hold(self, key: object, results: Results) -> None:
-        """Hold `results` as those that were used last, and let go of what is too much."""
+        """Hold `results` as the last used ones, and drop those beyond the limit."""
         if self._held.pop(key, None) is None:
             self._bytes += _size(results)
         self._held[key] = results
@@ -130,7 +130,7 @@ class WeightCache:
             self._drop(self._gone.pop())
 
     def _source_went(self, key: object) -> None:
-        """Drop what was computed from it. That may be in any thread, which must not wait for one that computes."""
+        """Drop the results computed from a source, in any thread, which must not wait for one that computes."""
         self._gone.append(key)
         if self._computing.acquire(blocking=False):
             try:
@@ -141,7 +141,7 @@ class WeightCache:
 
 _CACHES: weakref.WeakKeyDictionary[GraphModule, WeightCache] = weakref.WeakKeyDictionary()
 _SHARED: weakref.WeakSet[GraphModule] = weakref.WeakSet()
-"""The graph modules whose cache is not theirs alone."""
+"""The graph modules whose cache is shared."""
 
 
 def _forget(cache: weakref.ref[WeightCache], key: object) -> None:

@@ -1,7 +1,7 @@
 """Functions and methods by name: those of torch, ``torch.nn.functional``, ``operator`` and `torch.Tensor` alone.
 
-The names of their parameters come from torch's own table of overridable functions, `torch.overrides`. That table is
-the allow-list as well: it holds functions on tensors, and none that opens files, loads code or sets modes.
+The names of their parameters come from torch's own table of overridable functions, `torch.overrides`. That table is the
+allow-list as well: it holds functions on tensors only, and none that opens files, loads code or sets modes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Target:
 
 @functools.cache
 def known_targets() -> Mapping[str, Target]:
-    """All targets by name."""
+    """Return all targets by name."""
     return {target.name: target for target in _all()}
 
 
@@ -81,7 +81,7 @@ def resolved(name: str) -> Target | None:
 
 
 def target_of(node: Node) -> Target | None:
-    """Return the target that `node` calls; None where its parameters are unknown."""
+    """Return the target that `node` calls; None if its parameters are unknown."""
     if node.op == "call_method":
         return known_targets().get(f"torch.Tensor.{node.target}")
     return _by_function().get(node.target) if node.op == "call_function" else None

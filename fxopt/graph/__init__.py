@@ -1,1 +1,1 @@
-"""Questions asked of a graph module. Nothing here changes one."""
+"""Questions asked of a graph module. All code here only reads."""

@@ -1,8 +1,8 @@
-"""What must be so at a site before a pass may rewrite it, and what is said where it is not.
+"""Conditions that a site must meet before a pass may rewrite it, and the reason of an unmet one.
 
-A pass writes its conditions as a generator. Each ``yield`` is one condition: False where it is met, an `Unmet` where it
-is not. What the generator returns is the answer where all are met. `decide` walks it, so the same lines decide and
-explain, and the number of conditions met before the first unmet one ranks near misses::
+A pass writes its conditions as a generator. Each ``yield`` is one condition: False if it is met, an `Unmet` otherwise.
+The return value of the generator is the answer if all are met. `decide` walks it, so the same lines decide and explain,
+and the number of conditions met before the first unmet one ranks near misses::
 
     def match(self, node, index):
         return decide(node, self._conditions(node, index))
@@ -13,7 +13,7 @@ explain, and the number of conditions met before the first unmet one ranks near 
         yield from module_conditions(node, nn.Linear, index)
         return Scaled(node, module)
 
-What stands behind ``and`` is put into words only where it is needed.
+The part behind ``and`` is put into words only when it is needed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Unmet:
-    """A condition that is not met: the fact with its values, and what could be done about it."""
+    """An unmet condition: the fact with its values, and the remedy."""
 
     reason: str
     remedy: str = ""
     actual: str = ""
     """The value found at the site."""
     needed: str = ""
-    """What it would have to be."""
+    """The value needed."""
 
 
 Condition: TypeAlias = Unmet | Literal[False]
@@ -46,7 +46,7 @@ Conditions: TypeAlias = Generator[Condition, None, T]
 
 
 def decide(site: Node, conditions: Conditions[T]) -> T | Miss:
-    """What `conditions` return where all are met; else the first unmet one, as a `Miss` at `site`."""
+    """Return the answer of `conditions` if all are met; else the first unmet one, as a `Miss` at `site`."""
     met = 0
     while True:
         try:

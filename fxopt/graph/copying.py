@@ -19,10 +19,10 @@ def shallow_copy(module: nn.Module) -> Any:
 
 
 def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
-    """A copy of `module` that shares everything with it except the parameters named here.
+    """Return a copy of `module` that shares everything with it except the parameters named here.
 
-    Nothing is initialized and thrown away. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the
-    original module is left as it is.
+    All initialization is skipped. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the original module is
+    left as it is.
     """
     new = shallow_copy(module)
     for name, tensor in tensors.items():
@@ -34,12 +34,12 @@ def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
 
 
 def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
-    """A copy of `gm` with a graph and a module tree of its own, sharing the called modules and all tensors.
+    """Return a copy of `gm` with a graph and a module tree of its own, sharing the called modules and all tensors.
 
-    Rewriting the copy leaves `gm` as it is, because a rewrite replaces modules and never assigns into one.
-    Node names and metadata are kept, and so is what can be reversed.
-    Takes about 11 us a node, and no memory for weights. To generate its code takes as long again; where it is to be
-    rewritten first, ``compiled=False`` leaves that to a later ``recompile()``, before which it must not be called.
+    Rewriting the copy leaves `gm` as it is, because a rewrite replaces modules and never assigns into one. Node names
+    and metadata are kept, and so are all patches that can be reversed. Takes about 11 us a node, and no memory for
+    weights. To generate its code takes as long again; if it is to be rewritten first, ``compiled=False`` leaves that to
+    a later ``recompile()``, before which it must not be called.
     """
     graph = _copied(gm.graph)
     empty = Graph()
@@ -58,7 +58,7 @@ def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
 
 
 def _copied(graph: Graph) -> Graph:
-    """A copy of `graph` with the names and metadata of its nodes.
+    """Return a copy of `graph` with the names and metadata of its nodes.
 
     Unlike `copy.deepcopy`, it leaves the tree specs of exported programs as they are, which torch warns of copying,
     and an output node of any name.

@@ -34,15 +34,15 @@ class Effects:
     written: tuple[Node, ...] = ()
     """The nodes whose memory it may change."""
     returns_new_memory: bool = False
-    """Whether the result is known to be no input, and no view of one."""
+    """Whether the result is known to be neither an input nor a view of one."""
     reads_strides: bool = False
-    """Whether the numbers of the result may depend on how an input lies in memory."""
+    """Whether the numbers of the result may depend on the memory layout of an input."""
     opaque: str = ""
-    """Where nothing is known of it, the words for it; it may then do anything with the memory of its inputs."""
+    """The words for an unknown call, which may do anything with the memory of its inputs; empty for a known one."""
 
 
 def effects_of(node: Node, module: nn.Module | None = None) -> Effects:
-    """The memory effects of `node`, which calls `module` if it calls one."""
+    """Return the memory effects of `node`, which calls `module` if it calls one."""
     if node.op == "call_module":
         return _of_module(node, module)
     if node.op not in ("call_function", "call_method"):
@@ -57,23 +57,23 @@ def effects_of(node: Node, module: nn.Module | None = None) -> Effects:
         return Effects(reads_strides=len(node.args) < 2 or node.args[1] not in VIEW_ATTRIBUTES)
     written = tuple(_written_by(node, known.written))
     new = known.returns_new_memory and not written
-    # of one operand, a sum of products may be no more than its dimensions in another order: a view
+    # of one operand, a sum of products may be its dimensions in another order only: a view
     new = new and (operation_name(node) != "einsum" or len(node.all_input_nodes) > 1)
     return Effects(written, new, known.reads_strides)
 
 
 def is_pointwise(node: Node) -> bool:
-    """Whether `node` calls one of the operations `POINTWISE`."""
+    """Return whether `node` calls one of the operations `POINTWISE`."""
     return operation_name(node) in POINTWISE and effects_of(node).returns_new_memory
 
 
 def _is_given_code(node: Node) -> bool:
-    """Whether an argument is a function or module, which the call then runs."""
+    """Return whether an argument is a function or module, which the call then runs."""
     return any(isinstance(given, FunctionType | nn.Module) for given in (*node.args, *node.kwargs.values()))
 
 
 def _written_by(node: Node, written: frozenset[int | str]) -> Iterable[Node]:
-    """The nodes among the arguments that a known function may write to."""
+    """Return the nodes among the arguments that a known function may write to."""
     found: dict[Node, None] = {}
 
     def note(argument: Any) -> None:
@@ -99,7 +99,7 @@ def _written_by(node: Node, written: frozenset[int | str]) -> Iterable[Node]:
 
 
 def _is_in_place(node: Node) -> bool:
-    """Whether the call is told to write to its input, as `F.relu(x, inplace=True)` is."""
+    """Return whether the call is told to write to its input, as `F.relu(x, inplace=True)` is."""
     if node.kwargs.get("inplace"):
         return True
     place = _inplace_place(node.target)
@@ -108,7 +108,7 @@ def _is_in_place(node: Node) -> bool:
 
 @lru_cache(maxsize=4096)
 def _inplace_place(function: Any) -> int | None:
-    """Where a Python function, as `F.relu` is, takes ``inplace`` by position; None where it does not."""
+    """Return the position of ``inplace`` in a Python function, as `F.relu`; None if it takes none by position."""
     if not isinstance(function, FunctionType) or "inplace" not in function.__code__.co_varnames:
         return None
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
@@ -127,19 +127,19 @@ def _of_module(node: Node, module: nn.Module | None) -> Effects:
 
 
 def returns_new_memory(module: nn.Module | None) -> bool:
-    """Whether a call of `module` is known to return memory of its own."""
+    """Return whether a call of `module` is known to return memory of its own."""
     return isinstance(module, _MODULES) and not writes_in_place(module) and not opaque_module(module)
 
 
 def writes_in_place(module: nn.Module | None) -> bool:
-    """Whether a call of `module` changes its input, which it says by an attribute, as `nn.ReLU(inplace=True)` does."""
+    """Return whether a call of `module` changes its input, as its attribute says: `nn.ReLU(inplace=True)`."""
     if module is None:
         return False
     return any(map(_says_in_place, _inside(module)))
 
 
 def opaque_module(module: nn.Module | None) -> str:
-    """The words for a module of which nothing is known, for it or something in it is not torch's; else empty."""
+    """Return the words for a module that is unknown, or has an unknown one in it, from outside torch; else empty."""
     if module is None:
         return "a module that is not there"
     for each in _inside(module):
@@ -155,7 +155,7 @@ def opaque_module(module: nn.Module | None) -> str:
 
 
 def _inside(module: nn.Module) -> Iterator[nn.Module]:
-    """`module` and all in it but parametrizations, which are given its parameters alone."""
+    """Yield `module` and all in it but parametrizations, which are given its parameters alone."""
     yield module
     for name, child in module._modules.items():
         if child is not None and name != "parametrizations":
@@ -163,9 +163,9 @@ def _inside(module: nn.Module) -> Iterator[nn.Module]:
 
 
 _HOMES = ("torch.nn.", "torch.ao.nn", "fxopt.")
-"""Where the modules live of which it is known that they write nothing unless they say so."""
+"""The packages of modules that are known to write only if they say so."""
 
 
 def _says_in_place(module: nn.Module) -> bool:
-    # not by `getattr` of the module, which takes long where there is no such attribute
+    # instead of `getattr` of the module, which takes long if the attribute is missing
     return bool(vars(module).get("inplace", getattr(type(module), "inplace", False)))

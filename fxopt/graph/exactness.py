@@ -1,10 +1,10 @@
-"""How closely a rewritten graph computes what it computed before."""
+"""Exactness: how closely a rewritten graph computes the values of before."""
 
 from enum import Enum
 
 
 class Exactness(Enum):
-    """How closely a rewritten site computes what it computed before."""
+    """The closeness of the values that a rewritten site computes to those of before."""
 
     BITWISE = "the same bits"
     ROUNDING = "equal up to floating-point rounding"

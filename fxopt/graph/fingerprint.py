@@ -31,11 +31,11 @@ class Fingerprint:
         self._known: dict[int, _Known] = {} if like is None else {**like._known}
 
     def has_read(self, gm: GraphModule) -> bool:
-        """Check that the digest of every parameter and buffer of `gm` is remembered and still holds. Reads nothing."""
+        """Return whether the digest of every parameter and buffer of `gm` is remembered and holds. Reads no tensor."""
         return all(self._remembered(tensor) is not None for tensor in (*gm.parameters(), *gm.buffers()))
 
     def of(self, gm: GraphModule) -> str:
-        """A digest of all that a reverse has to bring back.
+        """Return a digest of all that a reverse has to bring back.
 
         That is: node names, order, ops, targets, arguments, types and metadata; generated code; module tree and its
         order; and of each parameter and buffer its name, bytes, shape, strides, dtype, device, ``requires_grad`` and
@@ -76,7 +76,7 @@ class Fingerprint:
         return f"{type(tensor).__name__} {tensor.dtype} {tensor.device} {layout} {tensor.requires_grad} {content}"
 
     def _remembered(self, tensor: torch.Tensor) -> str | None:
-        """The digest of the numbers of `tensor`, if it is remembered and holds."""
+        """Return the digest of the numbers of `tensor`, if it is remembered and holds."""
         known = self._known.get(id(tensor))
         if known is None or known[0] is not tensor or known[2] != TensorState.of(tensor):
             return None
@@ -84,12 +84,12 @@ class Fingerprint:
 
 
 def fingerprint(gm: GraphModule) -> str:
-    """A digest of all that a reverse has to bring back; see `Fingerprint.of`."""
+    """Return a digest of all that a reverse has to bring back; see `Fingerprint.of`."""
     return Fingerprint().of(gm)
 
 
 def describe(node: Node) -> str:
-    """A node as text: everything about it, the same in every process."""
+    """Return a node as text: everything about it, the same in every process."""
     meta = {str(key): value for key, value in node.meta.items()}
     return (
         f"{node.name} {node.op} {target_name(node)} {_text(node.args)} {_text(node.kwargs)} {node.type} "
@@ -98,7 +98,7 @@ def describe(node: Node) -> str:
 
 
 def has_default_repr(value: object) -> bool:
-    """Whether the repr of `value` is that of `object`, which holds an address and so differs from run to run."""
+    """Return whether the repr of `value` is that of `object`, which holds an address and so differs from run to run."""
     return type(value).__dict__.get("__repr__", type(value).__repr__) == object.__repr__
 
 

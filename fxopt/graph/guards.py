@@ -21,15 +21,15 @@ Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
 
 
 def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
-    """Why the module that `node` calls may not be replaced or folded by a site anchored at `site`; None if it may."""
+    """Return why the module that `node` calls must stay as it is for a site anchored at `site`; None if it is free."""
     return decide(site, module_conditions(node, kind, index))
 
 
 def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions[None]:
-    """That `layer` may be changed or removed: that it is what it seems, and that nothing else rests on it.
+    """Require that `layer` may be changed or removed: that it is plain, and that all else is independent of it.
 
     Args:
-        kind: the module types that it may be called as, exactly. Where a function is called, this says nothing.
+        kind: the module types that it may be called as, exactly. For a function, this is ignored.
     """
     if layer.module is not None:
         return module_conditions(layer.node, kind, index)
@@ -37,7 +37,7 @@ def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions
 
 
 def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
-    """The same of a layer that is called as a function on tensors."""
+    """Require the same of a layer that is called as a function on tensors."""
     yield autocast_condition(layer.node, index)
     yield layer.input is None and Unmet(
         f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
@@ -56,14 +56,14 @@ def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
 
 
 def decomposed_linear_miss(node: Node) -> Miss | None:
-    """Why an ``addmm`` or ``mm`` that once was a linear layer is left alone; None where it was none."""
+    """Return why an ``addmm`` or ``mm`` that once was a linear layer is left alone; None if it was none."""
     matrix = node.args[-1] if node.args else None
     transposed = isinstance(matrix, Node) and operation_name(matrix) in ("permute", "t", "transpose")
     if not isinstance(matrix, Node) or not transposed or not isinstance(matrix.args[0], Node):
         return None
     if matrix.args[0].op != "get_attr":
         return None
-    exported = "val" in node.meta  # torch.export notes the value of each node under this key; a recording does not
+    exported = "val" in node.meta  # torch.export notes the value of each node under this key, unlike a recording
     maker = "run_decompositions()" if exported else "code below Python, such as vmap,"
     return Miss(
         node,
@@ -77,7 +77,7 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
 
 
 def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[None]:
-    """That the module which `node` calls may be replaced or removed: exactly of `kind`, called once, by one input."""
+    """Require that the module which `node` calls may be replaced or removed: exactly of `kind`, called once."""
     module = index.module_of(node)
     path = str(node.target)
     if module is None:
@@ -92,7 +92,7 @@ def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[
 
 
 def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
-    """That a call of `module` computes what its type says, and nobody listens."""
+    """Require that a call of `module` computes the function of its type, and runs without hooks."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     parametrized = "parametrizations" in module._modules and parametrize.is_parametrized(module)
     yield parametrized and _parametrized(module, path)
@@ -107,7 +107,7 @@ def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Condition
 
 
 def autocast_condition(node: Node, index: GraphIndex) -> Condition:
-    """That `node` computes in the dtype of its tensors, not in one that autocast chooses for each operation."""
+    """Require that `node` computes in the dtype of its tensors, with autocast off."""
     enter = index.autocast_around(node)
     return enter is not None and Unmet(
         f"{node.name} runs under autocast ({enter.args[0]}, {enter.args[1]}), which chooses each dtype",
@@ -118,7 +118,7 @@ def autocast_condition(node: Node, index: GraphIndex) -> Condition:
 
 
 def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:
-    """That two layers compute in one dtype on one device. Their tensors have passed `layer_conditions`."""
+    """Require that two layers compute in one dtype on one device. Their tensors have passed `layer_conditions`."""
     mine, theirs = (
         next((f"{t.dtype} on {t.device}" for h in one.held.values() if (t := h.tensor) is not None and t.dim()), "")
         for one in (layer, other)
@@ -132,7 +132,7 @@ def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:
 
 
 def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
-    """That `tensor` is known to have `rank` dimensions; `why` ends the sentence that says so."""
+    """Require that `tensor` is known to have `rank` dimensions; `why` ends the sentence that says so."""
     info = info_of(tensor)
     if info is None:
         return Unmet(
@@ -149,7 +149,7 @@ def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
 
 
 def _given(node: Node) -> dict[str, str]:
-    """The arguments of a call against the one that is expected, in words."""
+    """Return the arguments of a call against the one that is expected, in words."""
     return {"actual": ", ".join([*map(str, node.args), *node.kwargs]) or "no argument", "needed": "one input"}
 
 
@@ -193,7 +193,7 @@ def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIn
 
 
 def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> Conditions[None]:
-    """That a tensor which a function is given is registered in the graph module, and for this call alone."""
+    """Require that a tensor which a function is given is registered in the graph module, and for this call alone."""
     reader, name = held.reader, layer.name
     if held.tensor is None or reader is None:
         source = "a constant" if reader is None else f"computed by {reader.name}"
@@ -224,7 +224,7 @@ def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> 
 
 
 def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
-    """That nothing asks for the shape or dtype of a tensor of `layer`, which are to change."""
+    """Require that the shape and dtype of a tensor of `layer`, which are to change, are unread."""
     paths = [layer.path] if layer.module is not None else [held.path for held in layer.held.values()]
     reads = [(read, user) for path in paths for read in index.reads_of(path) for user in read.users]
     read, user = next(((read, user) for read, user in reads if user is not layer.node), (None, None))

@@ -10,17 +10,17 @@ from torch import nn
 from fxopt.graph.conditions import Condition, Unmet
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-"""Where a module keeps its hooks."""
+"""The attributes in which a module keeps its hooks."""
 
 _TENSOR_HOOKS = {
     "_backward_hooks": "register_hook",
     "_post_accumulate_grad_hooks": "register_post_accumulate_grad_hook",
 }
-"""Where a tensor keeps its hooks, and the method that registers one there."""
+"""The attributes in which a tensor keeps its hooks, and the methods that register one there."""
 
 
 def module_hook_condition(module: nn.Module, path: str) -> Condition:
-    """That no hook is called when `module` runs."""
+    """Require that `module` runs without a hook."""
     for table in HOOKS:
         hooks = getattr(module, table, None)
         if hooks:
@@ -37,7 +37,7 @@ def module_hook_condition(module: nn.Module, path: str) -> Condition:
 
 
 def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) -> Condition:
-    """That none of `tensors`, given with their paths, has a hook for its gradient."""
+    """Require that each of `tensors`, given with their paths, is free of hooks for its gradient."""
     for path, tensor in tensors:
         register = gradient_hook_of(tensor) if tensor is not None else ""
         if register:
@@ -51,5 +51,5 @@ def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) 
 
 
 def gradient_hook_of(tensor: torch.Tensor) -> str:
-    """The method that registered a hook for the gradient of `tensor`; empty where there is none."""
+    """Return the method that registered a hook for the gradient of `tensor`; empty if there is none."""
     return next((method for table, method in _TENSOR_HOOKS.items() if getattr(tensor, table, None)), "")

@@ -31,7 +31,7 @@ class GraphIndex(GraphTables):
         self._edited = False
 
     def cached(self, key: Any, compute: Callable[[], T]) -> T:
-        """What `compute` answers, remembered under `key` until the next edit of the graph."""
+        """Return the answer of `compute`, remembered under `key` until the next edit of the graph."""
         if key not in self._cache:
             self._cache[key] = compute()
         found: T = self._cache[key]
@@ -40,7 +40,8 @@ class GraphIndex(GraphTables):
     def cached_for_a_run(self, key: Any, compute: Callable[[], T]) -> T:
         """Return the answer of `compute`, remembered under `key` until a run of a pass begins after an edit.
 
-        It is for what a pass asks of the whole graph, which none of its own changes alters for the nodes that follow.
+        It is for questions of a pass about the whole graph, whose answers its own changes keep for the nodes that
+        follow.
         """
         if key not in self._of_run:
             self._of_run[key] = compute()
@@ -48,7 +49,7 @@ class GraphIndex(GraphTables):
         return found
 
     def begin_run(self) -> None:
-        """Forget what was remembered for a run, if the graph was edited since."""
+        """Forget the answers remembered for a run, if the graph was edited since."""
         if self._edited:
             self._of_run.clear()
             self._edited = False
@@ -61,7 +62,7 @@ class GraphIndex(GraphTables):
         return tuple(self._writers)
 
     def effects(self, node: Node) -> Effects:
-        """The memory effects of `node`."""
+        """Return the memory effects of `node`."""
         return effects_of(node, self.module_of(node))
 
     @cached_property
@@ -72,7 +73,7 @@ class GraphIndex(GraphTables):
         return bool(self.effects(node).written)
 
     def writes_between(self, first: Node, last: Node, tensor: Node) -> Node | None:
-        """A node after `first` and before `last` that may change the memory of `tensor` in place."""
+        """Return a node after `first` and before `last` that may change the memory of `tensor` in place, if any."""
         writers = self._writers
         for writer in writers[bisect_right(writers, first) : bisect_left(writers, last)]:
             if any(self.may_share_memory(target, tensor) for target in self.effects(writer).written):
@@ -83,7 +84,7 @@ class GraphIndex(GraphTables):
 
     @cached_property
     def _autocast_regions(self) -> list[tuple[Node, Node | None]]:
-        """The calls that enter and exit autocast. No pass adds or moves one."""
+        """The calls that enter and exit autocast. Passes leave them where they are."""
         regions: list[tuple[Node, Node | None]] = []
         for node in self.gm.graph.nodes:
             if node.op == "call_function" and getattr(node.target, "__name__", "") == "_enter_autocast":
@@ -92,7 +93,7 @@ class GraphIndex(GraphTables):
         return regions
 
     def autocast_around(self, node: Node) -> Node | None:
-        """The call that enters the innermost autocast region in which `node` runs; None outside of any."""
+        """Return the call that enters the innermost autocast region in which `node` runs; None outside of any."""
         for enter, leave in reversed(self._autocast_regions):
             if enter < node and (leave is None or node < leave):
                 return enter
@@ -101,11 +102,11 @@ class GraphIndex(GraphTables):
     # ---- memory shared
 
     def may_share_memory(self, a: Node, b: Node) -> bool:
-        """Whether one of two tensors may be a view of the other, or both of a third. False is proven."""
+        """Return whether one of two tensors may be a view of the other, or both of a third. False is proven."""
         return bool(self.origins(a) & self.origins(b))
 
     def origins(self, node: Node) -> set[Node]:
-        """`node`, and all that it may be a view of."""
+        """Return `node`, and all that it may be a view of."""
         seen: set[Node] = set()
         todo = [node]
         while todo:
@@ -117,18 +118,18 @@ class GraphIndex(GraphTables):
         return seen
 
     def is_fresh(self, node: Node) -> bool:
-        """Whether `node` is known to return memory of its own, or nothing that has any, as ``x.shape``."""
+        """Return whether `node` is known to return memory of its own, or a value that has none, as ``x.shape``."""
         return self.effects(node).returns_new_memory
 
     # ---- kept true by primitive changes
 
     def touched(self) -> None:
-        """Some change was made."""
+        """Note that some change was made."""
         self._cache.clear()
         self._edited = True
 
     def rearranged(self) -> None:
-        """Nodes were moved."""
+        """Note that nodes were moved."""
         self.touched()
         self._forget_writers()
 

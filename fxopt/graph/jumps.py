@@ -1,8 +1,8 @@
 """Jumps: operations whose result changes in a step where a number crosses a bound, as floor, comparisons and argmax.
 
-A number that is rounded otherwise may lie on the other side of the bound, and the result is then another one, however
-small the difference was: with ``x = 41 * 3``, ``floor(x / 41)`` is 3 and ``floor(x * (1 / 41))`` may be 2. So a rewrite
-that is exact up to rounding leaves a site alone where its value reaches a jump through operations that work number by
+A number that is rounded otherwise may lie on the other side of the bound, and the result is then another one, for any
+size of the difference: with ``x = 41 * 3``, ``floor(x / 41)`` is 3 and ``floor(x * (1 / 41))`` may be 2. So a rewrite
+that is exact up to rounding leaves a site alone if its value reaches a jump through operations that work number by
 number or only move numbers. Those that mix numbers (matrix products, sums, softmax, norms) end the search: behind them
 every rounding is mixed already, and only numbers can tell.
 
@@ -76,7 +76,7 @@ _OTHER_NAMES = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truedi
 
 
 def jump_condition(node: Node, index: GraphIndex) -> Condition:
-    """That the value of `node` reaches no jump through operations that work number by number or move numbers."""
+    """Require that the value of `node` reaches no jump through operations that work number by number or move them."""
     jump = index.cached_for_a_run(_jumps_behind, lambda: _jumps_behind(index)).get(node)
     return jump is not None and Unmet(
         f"{node.name} reaches {jump.name} ({target_name(jump)}), where a number that is rounded otherwise may come out "
@@ -88,7 +88,7 @@ def jump_condition(node: Node, index: GraphIndex) -> Condition:
 
 
 def _jumps_behind(index: GraphIndex) -> dict[Node, Node]:
-    """The nodes whose values reach a jump, each with the nearest one."""
+    """Return the nodes whose values reach a jump, each with the nearest one."""
     search = _Search(index)
     for node in index.gm.graph.nodes:
         if node.op.startswith("call_") and search.jumps(node):
@@ -109,7 +109,7 @@ class _Search:
         self.todo: deque[Node] = deque()
 
     def go_up(self, reader: Node, jump: Node) -> None:
-        """Note that the inputs of `reader` reach `jump`, and so does what was written to their memory before."""
+        """Note that the inputs of `reader` reach `jump`, and so do earlier writes to their memory."""
         for node in inputs_of(reader):
             if reads_metadata_only(reader, node) or not _may_be_rounded(node):
                 continue
@@ -135,7 +135,7 @@ class _Search:
         return writers
 
     def jumps(self, node: Node) -> bool:
-        """Whether a small difference of an input may make a large one of the result."""
+        """Return whether a small difference of an input may make a large one of the result."""
         if node.op == "call_module":
             module = self.index.module_of(node)
             pair = bool(getattr(module, "return_indices", False))
@@ -152,7 +152,7 @@ class _Search:
         return name in _CONVERSIONS and calls_torchs_own(node) and _gives_steps(node)
 
     def passes_on(self, node: Node) -> bool:
-        """Whether the result differs as an input does, number by number; not where it jumps."""
+        """Return whether the result differs as an input does, number by number; False at a jump."""
         if node.op == "call_module":
             return isinstance(self.index.module_of(node), _MODULES)
         if node.op not in ("call_function", "call_method") or not calls_torchs_own(node) or self.jumps(node):
@@ -164,14 +164,14 @@ class _Search:
 
 
 def _name(node: Node) -> str:
-    """The operation by name, in place or not, by its method of an operator or not."""
+    """Return the operation by name, the same for a method and for an operator, in place or otherwise."""
     name = operation_name(node).strip("_")
     return _OTHER_NAMES.get(name, name)
 
 
 @functools.cache
 def is_tagged_pointwise(name: str) -> bool:
-    """Whether torch says of an overload of the operator of this name that it works number by number."""
+    """Return whether torch says of an overload of the operator of this name that it works number by number."""
     packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return False
@@ -179,13 +179,13 @@ def is_tagged_pointwise(name: str) -> bool:
 
 
 def _may_be_rounded(node: Node) -> bool:
-    """Whether `node` may hold numbers that are rounded: integers and truth values are not."""
+    """Return whether `node` may hold rounded numbers, unlike integers and truth values."""
     info = info_of(node)
     return info is None or info.dtype.is_floating_point or info.dtype.is_complex
 
 
 def _gives_steps(node: Node) -> bool:
-    """Whether a conversion is to integers, truth values or floats of 8 bits and fewer."""
+    """Return whether a conversion is to integers, truth values or floats of 8 bits and fewer."""
     given = [_dtype(value) for value in (*node.args, *node.kwargs.values())]
     info = info_of(node)
     dtypes = [dtype for dtype in (*given, info.dtype if info is not None else None) if dtype is not None]
@@ -193,14 +193,14 @@ def _gives_steps(node: Node) -> bool:
 
 
 def _dtype(value: Any) -> torch.dtype | None:
-    """An argument as a dtype, also by the name of a tensor class: ``"torch.LongTensor"``."""
+    """Return an argument as a dtype, also by the name of a tensor class: ``"torch.LongTensor"``."""
     if isinstance(value, str) and value.endswith("Tensor"):
         value = getattr(torch, value.rpartition(".")[2].removesuffix("Tensor").lower(), None)
     return value if isinstance(value, torch.dtype) else None
 
 
 def _gives_pair(node: Node, name: str) -> bool:
-    """Whether a call gives values and their places."""
+    """Return whether a call gives values and their places."""
     by_dimension = len(node.args) > 1 and type(node.args[1]) is int
     return (
         name in _PAIRS
@@ -210,7 +210,7 @@ def _gives_pair(node: Node, name: str) -> bool:
 
 
 def _places_are_read(node: Node) -> bool:
-    """Whether anything but the values of a pair is used."""
+    """Return whether anything but the values of a pair is used."""
     for user in node.users:
         item = user.args[1] if len(user.args) > 1 and operation_name(user) in ("getitem", "getattr") else None
         if item not in (0, "values") and not (item is not None and not user.users):

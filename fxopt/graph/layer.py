@@ -33,7 +33,7 @@ class Held:
     """A tensor of a layer: where it is registered, and the node that reads it where a function is called."""
 
     tensor: torch.Tensor | None
-    """None where the graph computes it from other values."""
+    """None if the graph computes it from other values."""
     path: str
     reader: Node | None = None
 
@@ -44,20 +44,20 @@ class Layer:
 
     node: Node
     input: Node | None
-    """What it reads; None where it is called with anything but one input beside its tensors."""
+    """Its input; None if its call has other inputs than one beside its tensors."""
     module: nn.Module | None
-    """None where a function is called."""
+    """None if a function is called."""
     path: str
-    """Where the module is registered."""
+    """The path under which the module is registered."""
     held: Mapping[str, Held]
-    """Its tensors by role (``weight``, ``bias``, ``running_mean``, ...); one that it has not is not there."""
+    """Its tensors by role (``weight``, ``bias``, ``running_mean``, ...), without missing ones."""
 
     def tensor(self, role: str) -> torch.Tensor | None:
         return self.held[role].tensor if role in self.held else None
 
     @property
     def weight(self) -> torch.Tensor:
-        """The weight of a layer that `layer_conditions` has nothing to say against."""
+        """The weight of a layer that passes `layer_conditions`."""
         weight = self.tensor("weight")
         assert weight is not None, f"the weight of {self.name} is computed, which layer_conditions says"
         return weight
@@ -73,7 +73,7 @@ class Layer:
 
     @property
     def output(self) -> Node:
-        """The node whose value is what the layer gives: its own, except where that is a tuple."""
+        """The node whose value is the result of the layer: its own, except if that is a tuple."""
         return self.node
 
 
@@ -93,7 +93,7 @@ class ConvLayer(Layer):
 
     @property
     def dimensions(self) -> int:
-        """How many dimensions the kernel has: 2 for images."""
+        """The number of dimensions of the kernel: 2 for images."""
         return self.weight.dim() - 2
 
 
@@ -120,7 +120,7 @@ class BatchNormLayer(Layer):
 
 
 def layer_of(node: Node, index: GraphIndex) -> Layer | None:
-    """`node` as a layer; None where it calls something else."""
+    """Return `node` as a layer; None if it calls something else."""
     if node.op == "call_module":
         return _called_module(node, index)
     form = _FORMS.get(node.target) if node.op == "call_function" else None
@@ -219,9 +219,9 @@ CONV_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if
 BATCH_NORM_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if form[0] is BatchNormLayer)
 
 DECOMPOSED_LINEAR_CALLS: tuple[Any, ...] = (_aten.addmm.default, _aten.mm.default)
-"""What ``run_decompositions()`` makes of linear layers, with the weight transposed by a node of its own."""
+"""The calls that ``run_decompositions()`` makes of linear layers, with the weight transposed by a node of its own."""
 
 
 def argument_names(target: Any) -> tuple[str, ...]:
-    """The names of the arguments of a function or operator that is a layer, in order."""
+    """Return the names of the arguments of a function or operator that is a layer, in order."""
     return _FORMS[target][1]

@@ -1,4 +1,4 @@
-"""The marks that a graph module bears of what was done to it: the keys they stand under, and who made what."""
+"""Marks that transformations leave on a graph module: their keys, and the authors of nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEDGER = "_fxopt_ledger"
 
 @dataclass(frozen=True)
 class Origin:
-    """Which pass made a node, at which site, out of which nodes."""
+    """The origin of a node: the pass that made it, the site, and the nodes it was made from."""
 
     pass_name: str
     site: str
@@ -30,7 +30,7 @@ class Origin:
 
 
 def made_by(thing: Node | nn.Module, signature: str) -> bool:
-    """Whether a pass of this signature made or changed the node, or made the module."""
+    """Return whether a pass of this signature made or changed the node, or made the module."""
     if isinstance(thing, Node):
         return signature in thing.meta.get(MARKS, ())
     return bool(thing.__dict__.get(MADE_BY) == signature)

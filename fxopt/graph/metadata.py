@@ -1,8 +1,8 @@
-"""Readers of a tensor's metadata: of its shape, dtype and device, and none of its numbers.
+"""Readers of a tensor's metadata: of its shape, dtype and device alone.
 
-A rewrite that keeps shape, dtype and device is nothing to them, so they are no users that matter: a norm that asserts
-``x.ndim == 4`` leaves the convolution before it to the norm alone. Where the tensor goes, they read another of the same
-shape, dtype and device. How a tensor lies in memory (``stride``, ``is_contiguous``, ``data_ptr``, and so the strides of
+They survive a rewrite that keeps shape, dtype and device, so they do not count as users: a norm that asserts ``x.ndim
+== 4`` leaves the convolution before it to the norm alone. If the tensor goes, they read another of the same shape,
+dtype and device. The layout of a tensor in memory (``stride``, ``is_contiguous``, ``data_ptr``, and so the strides of
 ``zeros_like``) and its part in training (``requires_grad``, ``grad_fn``) are not metadata in this sense.
 """
 
@@ -28,7 +28,7 @@ _STRIDE = 2  # the place of ``stride`` among the arguments of ``aten._assert_ten
 
 
 def reads_metadata_only(user: Node, node: Node) -> bool:
-    """Whether `user` reads the shape, dtype or device of `node`, and nothing else of it."""
+    """Return whether `user` reads of `node` the shape, dtype or device alone."""
     if user.op not in ("call_function", "call_method") or not calls_torchs_own(user):
         return False
     name, args = operation_name(user), user.args
@@ -49,23 +49,23 @@ def reads_metadata_only(user: Node, node: Node) -> bool:
 
 
 def is_metadata(node: Node) -> bool:
-    """Whether `node` gives metadata of its inputs, or a new tensor made of no more than that: no memory of theirs."""
+    """Return whether `node` gives metadata of its inputs, or a tensor made of it alone, in memory of its own."""
     return bool(node.all_input_nodes) and all(reads_metadata_only(node, other) for other in node.all_input_nodes)
 
 
 def readers_of(node: Node) -> list[Node]:
-    """The users of `node` that read more of it than its metadata, in their order."""
+    """Return the users of `node` that read more of it than its metadata, in their order."""
     return [user for user in node.users if not reads_metadata_only(user, node)]
 
 
 def with_metadata_of(node: Node, candidates: Sequence[Node]) -> Node | None:
-    """The first of `candidates` that is known to have the shape, dtype and device of `node`, if there is one."""
+    """Return the first of `candidates` that is known to have the shape, dtype and device of `node`, if there is one."""
     info = info_of(node)
     return next((other for other in candidates if info is not None and info_of(other) == info), None)
 
 
 def _times(user: Node, node: Node) -> int:
-    """How many times `user` is given `node`."""
+    """Return how many times `user` is given `node`."""
     found: list[Any] = []
     map_arg((user.args, user.kwargs), lambda other: found.append(other) if other is node else None)
     return len(found)

@@ -1,8 +1,8 @@
-"""Questions asked of a graph and its nodes. Nothing here changes one.
+"""Questions asked of a graph and its nodes. All code here only reads.
 
-What capture knows of a node lies in ``node.meta`` under these keys:
+The facts that capture records about a node lie in ``node.meta`` under these keys:
 
-- ``"tensor_info"``: a `TensorInfo`, or tuples, lists and dicts of them, for what the node returns;
+- ``"tensor_info"``: a `TensorInfo`, or tuples, lists and dicts of them, for the value of the node;
 - ``"nn_module_stack"``: as in torch, ``{key: (dotted path, class or class name)}``, outermost first;
 - ``"source"``: the `SourceLine` of the user's model that made the call.
 
@@ -25,7 +25,7 @@ from torch.fx.node import map_arg
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What is known of a tensor without running the graph.
+    """The known facts about a tensor without running the graph.
 
     A size in ``shape`` is an int, or the readable name of a free size: ``"batch"``, ``"12*batch"``.
     """
@@ -61,7 +61,7 @@ class SourceLine:
 
 
 def info_of(node: Node) -> TensorInfo | None:
-    """The shape and dtype of the one tensor that `node` returns, where they are known."""
+    """Return the shape and dtype of the one tensor that `node` returns, if they are known."""
     known = node.meta.get("tensor_info")
     if known is None:
         known = node.meta.get("val", node.meta.get("example_value"))
@@ -85,7 +85,7 @@ _NOT_TENSOR_FUNCTIONS = {"split", "chunk", "unbind", "max", "min", "sort", "topk
 
 
 def is_tensor(node: Node, _depth: int = 0) -> bool:
-    """Whether `node` is known to return one tensor: by its metadata, or by what it calls.
+    """Return whether `node` is known to return one tensor: by its metadata, or by its target.
 
     False means "not proven", not "proven otherwise".
     """
@@ -115,12 +115,12 @@ def is_tensor(node: Node, _depth: int = 0) -> bool:
 
 
 def is_tensor_operand(node: Node, _depth: int = 0) -> bool:
-    """Whether any input of `node` is known to be a tensor."""
+    """Return whether any input of `node` is known to be a tensor."""
     return _depth < 50 and any(is_tensor(other, _depth + 1) for other in node.all_input_nodes)
 
 
 def attribute_of(root: nn.Module, path: str) -> Any:
-    """What lies at the dotted `path` under `root`; None where nothing does."""
+    """Return the object at the dotted `path` under `root`; None if there is none."""
     value: Any = root
     for name in path.split("."):
         value = getattr(value, name, None)
@@ -130,7 +130,7 @@ def attribute_of(root: nn.Module, path: str) -> Any:
 
 
 def module_of(node: Node) -> nn.Module | None:
-    """The submodule that `node` calls, if it calls one."""
+    """Return the submodule that `node` calls, if it calls one."""
     owner = node.graph.owning_module
     if node.op != "call_module" or owner is None:
         return None
@@ -138,7 +138,7 @@ def module_of(node: Node) -> nn.Module | None:
 
 
 def module_stack_of(node: Node) -> tuple[tuple[str, str], ...]:
-    """The modules that were running when `node` was recorded: (dotted path, class name), outermost first.
+    """Return the modules that were running when `node` was recorded: (dotted path, class name), outermost first.
 
     The root module, whose path is empty, is left out. A ``call_module`` node lies in the module that
     makes the call.
@@ -156,7 +156,7 @@ def module_stack_of(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def source_of(node: Node) -> SourceLine | None:
-    """The line of the user's model that made `node`, where it is known."""
+    """Return the line of the user's model that made `node`, if it is known."""
     source = node.meta.get("source")
     if isinstance(source, SourceLine):
         return source
@@ -166,7 +166,7 @@ def source_of(node: Node) -> SourceLine | None:
 
 
 def target_name(node: Node) -> str:
-    """What `node` calls, in words: ``torch.matmul``, ``.view``, ``encoder.layer.0.dense``."""
+    """Return the target of `node` in words: ``torch.matmul``, ``.view``, ``encoder.layer.0.dense``."""
     if node.op == "call_method":
         return f".{node.target}"
     if node.op != "call_function":
@@ -182,21 +182,21 @@ def target_name(node: Node) -> str:
 
 
 def operation_name(node: Node) -> str:
-    """The operation in one word, however it is spelled: ``view`` for ``.view`` and ``aten.view.default`` alike."""
+    """Return the operation in one word, in any spelling: ``view`` for ``.view`` and ``aten.view.default`` alike."""
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target.overloadpacket.__name__)
     return str(node.target) if node.op == "call_method" else str(getattr(node.target, "__name__", ""))
 
 
 def inputs_of(node: Node) -> list[Node]:
-    """The nodes that `node` reads, each once, in the order of its arguments."""
+    """Return the nodes that `node` reads, each once, in the order of its arguments."""
     found: dict[Node, None] = {}
     map_arg((node.args, node.kwargs), lambda other: found.setdefault(other))
     return list(found)
 
 
 def input_of(node: Node) -> Node | None:
-    """The node that a call of a one-input module reads, given by position or as ``input``; None for another call."""
+    """Return the node that a call of a one-input module reads, by position or as ``input``; None for another call."""
     given = [*node.args, *node.kwargs.values()]
     if len(given) == 1 and isinstance(given[0], Node) and set(node.kwargs) <= {"input"}:
         return given[0]

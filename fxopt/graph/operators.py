@@ -7,7 +7,7 @@ declare, so the tables below name them: which operators depend on strides, and w
 calls of others, whose annotations torch itself does not rely on) return new memory. `tests/graph/test_operators.py`
 holds all of it against the operators themselves.
 
-An operator that is nobody's known is `opaque`: it may write what it is given, return a view of it, and read strides.
+An operator outside of these sources is `opaque`: it may write its arguments, return a view of them, and read strides.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ POINTWISE = frozenset({
     *("le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or"),
     *("bitwise_xor", "bitwise_not", "and_", "or_", "xor", "invert"),
 })  # fmt: skip
-"""By name: element by element. The result has no gaps, and the order in memory of its input where that has none."""
+"""By name: element by element. The result has no gaps, and the order in memory of its input if that has none."""
 
 MOVING = frozenset({"cat", "concat", "stack", "pad", "masked_fill", "clone", "ones_like", "zeros_like", "full_like"})
-"""By name: they compute nothing from several numbers of one tensor."""
+"""By name: each number of the result comes from at most one number of each tensor."""
 
 ROW_MAJOR = frozenset({"linear", "matmul", "bmm", "baddbmm", "addmm", "mm", "embedding", "softmax", "log_softmax",
                        "scaled_dot_product_attention"})  # fmt: skip
@@ -90,12 +90,12 @@ _READS_STRIDES = frozenset({
 
 VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "grad", "requires_grad", "is_leaf",
                             "grad_fn", "names"})  # fmt: skip
-"""Attributes of a tensor that give a view of it, or have nothing to do with memory."""
+"""Attributes of a tensor that give a view of it, or are independent of memory."""
 
 _NOT_NEW = frozenset({"_unsafe_view", "native_dropout", "lift", "lift_fresh", "_reshape_alias", "_fw_primal", "to",
                       "_make_dual", "unsafe_split", "unsafe_split_with_sizes", "dequantize",
                       "set"})  # fmt: skip
-"""By name: they may return what they are given, though their schemas do not say so."""
+"""By name: they may return their argument itself, which their schemas leave out."""
 
 _IN_PLACE = frozenset({operator.setitem, operator.iadd, operator.isub, operator.imul, operator.itruediv,
                        operator.ifloordiv, operator.imod, operator.ipow, operator.imatmul, operator.iand,
@@ -128,14 +128,14 @@ class Operator:
     returns_new_memory: bool = False
     reads_strides: bool = False
     opaque: str = ""
-    """The words for an operator of which nothing is known: ``a function of one's own``."""
+    """The words for an unknown operator: ``a function of one's own``."""
 
 
 _OPAQUE_FUNCTION = Operator(reads_strides=True, opaque="a function that is not torch's")
 
 
 def name_of(target: Any, is_method: bool = False) -> str:
-    """The name of an operator without its home and overload: ``view`` of ``aten.view.default``."""
+    """Return the name of an operator without its home and overload: ``view`` of ``aten.view.default``."""
     if isinstance(target, OpOverload):
         return str(target.overloadpacket.__name__)
     return str(target) if is_method else str(getattr(target, "__name__", ""))
@@ -146,7 +146,7 @@ def is_torchs_own(target: Any, is_method: bool = False) -> bool:
     if is_method:
         return hasattr(torch.Tensor, str(target)) or str(target) in _OF_CONTAINERS
     if isinstance(target, type) and (issubclass(target, dict | tuple | list) or is_dataclass(target)):
-        return True  # it holds what it is given
+        return True  # it holds its argument
     home = getattr(target, "__module__", None) or ""
     if isinstance(target, OpOverload | OpOverloadPacket):
         return home in ("torch._ops.aten", "torch._ops.prims")
@@ -161,7 +161,7 @@ def calls_torchs_own(node: Node) -> bool:
 
 
 def operator_of(target: Any, is_method: bool = False) -> Operator:
-    """The memory effects of what a node of a graph calls, a function or the name of a method."""
+    """Return the memory effects of the target of a node, a function or the name of a method."""
     try:
         return _operator_of(target, is_method)
     except TypeError:  # a callable without a hash
@@ -202,7 +202,7 @@ def _overloads(packet: OpOverloadPacket) -> list[OpOverload]:
 
 
 def _declared(name: str, overloads: Iterable[OpOverload], torchs_own: bool) -> Operator:
-    """The effects that the schemas declare, of all overloads together; those by hand where torch declares none."""
+    """Return the effects that the schemas declare, of all overloads together; those by hand if torch declares none."""
     written: set[int | str] = set()
     new = not (torchs_own and name in _NOT_NEW)
     strict = True
@@ -226,7 +226,7 @@ def _declares_new(overload: OpOverload) -> bool:
 
 
 def _is_composite(overload: OpOverload) -> bool:
-    """Whether it is a call of other operators, so that the marks of its own schema bind nobody."""
+    """Return whether it is a call of other operators, so that the marks of its own schema bind nobody."""
     return _has_kernel(overload, "CompositeImplicitAutograd") is not False
 
 

@@ -1,7 +1,7 @@
-"""Whether the users of a node may read another one instead that is there already, such as the input of `x * 1`.
+"""Conditions for letting the users of a node read another one that is there already, such as the input of `x * 1`.
 
-The numbers may be the same and the difference still show: to whoever writes in place to one of the two, to the caller,
-who gets a tensor of his own back where there was a copy, and to a ``view`` that does not take the strides.
+With the same numbers the difference may still show: to a writer in place to one of the two, to the caller, who gets a
+tensor of his own back in place of a copy, and to a ``view`` that rejects the strides.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", 
 
 
 def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Collection[Node] = ()) -> Conditions[None]:
-    """That nobody can tell when `new` is read in place of `old`, by ``rewriter.replace(old, new)``.
+    """Require that `new` in place of `old`, by ``rewriter.replace(old, new)``, goes unnoticed.
 
     That the two hold the same numbers is for the pass to know; that they have the same shape and dtype is a condition.
 
     Args:
-        going: nodes that are taken out together with `old`, so that what they read does not matter.
+        going: nodes that are taken out together with `old`, so that their reads are harmless.
     """
     before, after = info_of(old), info_of(new)
     yield (before is None or after is None) and Unmet(
@@ -52,7 +52,7 @@ def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Coll
 def shared_memory_conditions(
     old: Node, sources: Sequence[Node], index: GraphIndex, going: Collection[Node] = ()
 ) -> Conditions[None]:
-    """That nobody can tell when what stands for `old` shares memory with `sources`, by writing or by what is returned.
+    """Require that memory shared by the replacement of `old` and `sources` goes unnoticed, by writes and by returns.
 
     For `going` see `read_instead_conditions`.
     """
@@ -69,10 +69,10 @@ def shared_memory_conditions(
 
 
 def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
-    """That nobody can tell when what stands for `old` is not its own but `what`, by writing or by what is returned.
+    """Require that a replacement of `old` which is `what` instead of its own goes unnoticed, by writes and by returns.
 
     Args:
-        what: in words, what it would be.
+        what: the replacement in words.
         returned: whether it matters that `old`, or a view of it, is returned.
     """
     end = index.gm.graph.output_node()
@@ -85,22 +85,22 @@ def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: 
 
 
 def is_returned(node: Node, index: GraphIndex) -> bool:
-    """Whether the caller may get `node`, or a view of it."""
+    """Return whether the caller may get `node`, or a view of it."""
     return index.gm.graph.output_node() in _held_by_it(node, index)
 
 
 def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned: bool = True) -> Condition:
-    """That `new` lies in memory as `old` does, or nothing relies on how `old` does. Of None, it is not known.
+    """Require that `new` lies in memory as `old`, or all consumers accept another layout. For None, it is unknown.
 
     Args:
-        turned: whether dimensions of what takes the place of `old` may lie in another order, or only with gaps.
+        turned: whether dimensions of the replacement may lie in another order, or only with gaps.
     """
-    in_order = new is not None and _is_pointwise_of(old, new)  # it may have gaps alone that `old` has not
+    in_order = new is not None and _is_pointwise_of(old, new)  # it may have gaps alone, which `old` is free of
     same = new is not None and (
         _is_view_of(old, new, index) or (index.is_fresh(new) and (_is_row_major(new, index) or in_order))
     )
     what = new.name if new is not None else "what takes its place"
-    adds = None if same or new is None else _adds_up(old, index)  # what is new is rounded anew anyway
+    adds = None if same or new is None else _adds_up(old, index)  # new numbers are rounded anew anyway
     if adds is not None:
         return Unmet(
             f"{adds.name} may add up the numbers of {old.name} in the order of memory, and {what} may lie otherwise",
@@ -117,7 +117,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
 
 
 def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition:
-    """That the caller does not get by way of `old` what he has already."""
+    """Require that the caller gets by way of `old` a tensor that he has not got already."""
     held = _held_by_it(old, index)
     end = index.gm.graph.output_node()
     if end not in held:
@@ -141,7 +141,7 @@ def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition
 
 
 def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:
-    """`old`, and all that may be it or a view of it, with the output node where it is returned."""
+    """Return `old`, and all that may be it or a view of it, with the output node if it is returned."""
     found = {old}
     todo = [old]
     while todo:
@@ -153,7 +153,7 @@ def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:
 
 
 def _adds_up(old: Node, index: GraphIndex) -> Node | None:
-    """A reader of `old` whose result depends, in its last bits, on how `old` lies in memory."""
+    """Return a reader of `old` whose result depends, in its last bits, on the memory layout of `old`."""
     for node in _held_by_it(old, index):
         for user in readers_of(node):
             module = index.module_of(user)
@@ -164,12 +164,12 @@ def _adds_up(old: Node, index: GraphIndex) -> Node | None:
 
 
 def _is_row_major(node: Node, index: GraphIndex) -> bool:
-    """Whether the result of `node` is known to be contiguous, whatever its inputs are."""
+    """Return whether the result of `node` is known to be contiguous for all inputs."""
     return operation_name(node) in ROW_MAJOR or isinstance(index.module_of(node), nn.Linear | nn.Embedding)
 
 
 def _is_pointwise_of(node: Node, source: Node) -> bool:
-    """Whether `node` is `source` put through operations that work element by element, and so keep its order."""
+    """Return whether `node` is `source` put through operations that work element by element, and so keep its order."""
     while node is not source:
         if not is_pointwise(node) or len(node.all_input_nodes) != 1:
             return False
@@ -178,7 +178,7 @@ def _is_pointwise_of(node: Node, source: Node) -> bool:
 
 
 def _is_view_of(node: Node, source: Node, index: GraphIndex) -> bool:
-    """Whether `node` is known to be `source` itself or a view of it, as it is."""
+    """Return whether `node` is known to be `source` itself or a view of it, as it is."""
     while node is not source:
         if not _is_view(node, index):
             return False
@@ -208,7 +208,7 @@ def _calls_one_of(names: Collection[str], node: Node) -> bool:
 
 
 def _is_off(node: Node) -> bool:
-    """Whether a dropout by function is in evaluation mode."""
+    """Return whether a dropout by function is in evaluation mode."""
     if "training" in node.kwargs or "train" in node.kwargs:
         return node.kwargs.get("training", node.kwargs.get("train")) is False
     return len(node.args) > 2 and node.args[2] is False

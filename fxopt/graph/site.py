@@ -1,4 +1,4 @@
-"""Where a pass applies, and where it nearly does: matches, misses, and a scan of both."""
+"""Sites of a pass, and its near misses: `Match`, `Miss`, and `Scan` for both."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Generic, TypeVar
 from torch.fx import Node
 
 ALL_MET = 1000
-"""The number of conditions met where a pass itself has none left: more than any pass has."""
+"""The number of conditions met if a pass itself has none left: more than any pass has."""
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare modules and tensors
 class Match:
-    """A site where a pass applies. A pass subclasses it to name what it captured."""
+    """A site at which a pass applies. A pass subclasses it to name the captured nodes."""
 
     anchor: Node
     """The node by which the site is found; its name is the name of the site."""
@@ -37,19 +37,19 @@ class Match:
 
 @dataclass(frozen=True, eq=False)
 class Miss:
-    """A site that a pass looked at and left alone: the first condition that is not met there."""
+    """A site that a pass looked at and left alone: the first unmet condition there."""
 
     anchor: Node
     reason: str
     """The fact, with the node's name and actual values."""
     remedy: str = ""
-    """What the user could do about it, if anything."""
+    """The remedy for the user, if any."""
     actual: str = ""
-    """What was found, in a few words."""
+    """The value found, in a few words."""
     needed: str = ""
-    """What it would have to be."""
+    """The value needed."""
     met: int = 0
-    """How many conditions were met before this one: the higher, the nearer the miss."""
+    """The number of conditions met before this one: the higher, the nearer the miss."""
 
     @property
     def site(self) -> str:
@@ -64,14 +64,14 @@ M = TypeVar("M", bound=Match)
 
 @dataclass(frozen=True, eq=False)
 class Scan(Generic[M]):
-    """What a pass finds in a graph, in the order of the graph."""
+    """The matches and misses of a pass in a graph, in the order of the graph."""
 
     matches: tuple[M, ...] = ()
     misses: tuple[Miss, ...] = field(default=())
 
     @property
     def near_misses(self) -> tuple[Miss, ...]:
-        """The misses, the nearest first: those where the most conditions were met before one was not."""
+        """The misses, the nearest first: those with the most conditions met before the first unmet one."""
         return tuple(sorted(self.misses, key=lambda miss: -miss.met))
 
     def __str__(self) -> str:

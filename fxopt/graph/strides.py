@@ -1,4 +1,4 @@
-"""Stride analysis: the memory that the consumers of a tensor require of it."""
+"""Stride analysis: does any consumer require a contiguous tensor?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", 
 
 
 class _Form(Enum):
-    """How a tensor further on may lie in memory."""
+    """The form in which a tensor further on may lie in memory."""
 
     SAME = auto()
     """As the one in question, and it has the same shape."""
@@ -30,29 +30,29 @@ class _Form(Enum):
 
 
 class Memory(IntEnum):
-    """The memory that a tensor needs, by what its consumers ask of it."""
+    """The memory that a tensor needs, by the demands of its consumers."""
 
     ANY = 0
     """Its numbers alone are read."""
     CONTIGUOUS = 1
     """``.contiguous()`` serves: dimensions are joined by ``view``, or the caller gets it, who may do so."""
     OWN = 2
-    """Strides, offset or storage are read, or may be by what nothing is known of. A copy in row-major order serves:
+    """Strides, offset or storage are read, or may be by an unknown consumer. A copy in row-major order serves:
     ``.contiguous()`` of one row is a view with the strides of the rows."""
 
 
 def needs_contiguous(node: Node, index: GraphIndex, width: int | None = None, *, turned: bool = False) -> bool:
-    """Whether a consumer may ask more of the memory of `node` than its numbers; see `memory_needed`."""
+    """Return whether a consumer may ask more of the memory of `node` than its numbers; see `memory_needed`."""
     return memory_needed(node, index, width, turned=turned) is not Memory.ANY
 
 
 def memory_needed(node: Node, index: GraphIndex, width: int | None = None, *, turned: bool = False) -> Memory:
-    """The memory that the consumers of `node`, and of all that may be a view of it, require.
+    """Return the memory that the consumers of `node`, and of all that may be a view of it, require.
 
-    What returns new memory ends the search. Where nothing is known of a consumer, it may ask anything.
+    A call that returns new memory ends the search. An unknown consumer may ask anything.
 
     Args:
-        width: the size of the last dimension, for where the metadata of `node` does not tell.
+        width: the size of the last dimension, in case the metadata of `node` lacks it.
         turned: whether the dimensions of `node` may come to lie in another order. If not, it is a slice of the last
             dimension: its rows lie apart, which pointwise operations do not pass on.
     """
@@ -82,7 +82,7 @@ def memory_needed(node: Node, index: GraphIndex, width: int | None = None, *, tu
 
 
 def copy_for(node: Node, needed: Memory, *, operators: bool) -> tuple[str, Any, tuple[Node], dict[str, Any]]:
-    """The call that gives the numbers of `node` in memory as it is `needed`: op, target, arguments and keywords.
+    """Return the call that gives the numbers of `node` in memory as it is `needed`: op, target, arguments and keywords.
 
     Args:
         operators: whether the graph calls operators of ATen.
@@ -96,7 +96,7 @@ def copy_for(node: Node, needed: Memory, *, operators: bool) -> tuple[str, Any, 
 
 
 def _splits_last_dimension(node: Node, view: Node, width: int | str | None) -> bool:
-    """Whether the last sizes of `view` make up the last dimension of `node`, so that it stays apart from the others."""
+    """Return whether the last sizes of `view` make up the last dimension of `node`, apart from the others."""
     if operation_name(view) != "view":
         return False
     before, after = info_of(node), info_of(view)
@@ -112,6 +112,6 @@ def _splits_last_dimension(node: Node, view: Node, width: int | str | None) -> b
 
 
 def _sizes_asked_for(view: Node) -> Sequence[Any]:
-    """The sizes that ``.view(*sizes)`` or ``.view(sizes)`` gives: numbers, -1, and nodes."""
+    """Return the sizes that ``.view(*sizes)`` or ``.view(sizes)`` gives: numbers, -1, and nodes."""
     sizes = view.args[1:]
     return sizes[0] if len(sizes) == 1 and isinstance(sizes[0], list | tuple) else sizes

@@ -46,7 +46,7 @@ class GraphTables:
         return registered
 
     def module_at(self, path: str) -> nn.Module | None:
-        """The module registered at the dotted `path`; None where there is none."""
+        """Return the module registered at the dotted `path`; None if there is none."""
         if path not in self._modules:
             parent, _, name = path.rpartition(".")
             owner = self.module_at(parent)
@@ -54,11 +54,11 @@ class GraphTables:
         return self._modules[path]
 
     def module_of(self, node: Node) -> nn.Module | None:
-        """The submodule that `node` calls, if it calls one."""
+        """Return the submodule that `node` calls, if it calls one."""
         return self.module_at(str(node.target)) if node.op == "call_module" else None
 
     def tensor_at(self, path: str) -> torch.Tensor | None:
-        """The parameter or buffer registered at the dotted `path`; None where there is none."""
+        """Return the parameter or buffer registered at the dotted `path`; None if there is none."""
         parent, _, name = path.rpartition(".")
         owner = self.module_at(parent)
         if owner is None:
@@ -67,23 +67,23 @@ class GraphTables:
         return found if found is not None else owner._buffers.get(name)
 
     def calls_of(self, module: nn.Module) -> tuple[Node, ...]:
-        """Every node that calls `module`, under whatever name."""
+        """Return every node that calls `module`, under any name."""
         return tuple(self._calls.get(id(module), {}).values())
 
     def reads_of(self, path: str) -> tuple[Node, ...]:
-        """Every ``get_attr`` node that reads the module at `path`, or something in it."""
+        """Return every ``get_attr`` node that reads the module at `path`, or something in it."""
         return tuple(self._reads.get(path, {}).values())
 
     def paths_of(self, module: nn.Module) -> tuple[str, ...]:
-        """Every name under which `module` is registered."""
+        """Return every name under which `module` is registered."""
         return tuple(self._registered.get(id(module), ()))
 
     def owners_of(self, tensor: torch.Tensor) -> tuple[str, ...]:
-        """Every name under which a parameter or buffer is registered."""
+        """Return every name under which a parameter or buffer is registered."""
         return tuple(self._registered.get(id(tensor), ()))
 
     def sites(self, targets: tuple[Any, ...]) -> Iterator[Node]:
-        """The nodes that call one of `targets` (functions, method names, module types), in order."""
+        """Return the nodes that call one of `targets` (functions, method names, module types), in order."""
         kinds = tuple(target for target in targets if isinstance(target, type))
         others = {target for target in targets if not isinstance(target, type)}
         for node in list(self.gm.graph.nodes):
@@ -96,7 +96,7 @@ class GraphTables:
     # ---- kept true by primitive changes
 
     def touched(self) -> None:
-        """Some change was made."""
+        """Note that some change was made."""
 
     def added(self, node: Node) -> None:
         self.touched()
@@ -109,7 +109,7 @@ class GraphTables:
         self._unlink(node)
 
     def changing(self, node: Node) -> None:
-        """`node` is about to call something else; `changed` follows."""
+        """Note that `node` is about to call something else; `changed` follows."""
         self._unlink(node)
 
     def changed(self, node: Node) -> None:
@@ -117,7 +117,7 @@ class GraphTables:
         self._link(node)
 
     def member_changed(self, path: str, old: Registered | None, new: Registered | None) -> None:
-        """`new` was registered in place of `old`, both modules or both tensors."""
+        """Note that `new` was registered in place of `old`, both modules or both tensors."""
         self.touched()
         if "_registered" in self.__dict__:
             for name, thing in _registered_in(path, old):
@@ -138,7 +138,7 @@ class GraphTables:
                     self._calls.setdefault(id(new), {})[name] = node
 
     def _link(self, node: Node) -> None:
-        """Enter `node` by what it calls or reads."""
+        """Enter `node` by the modules that it calls or reads."""
         if node.op == "call_module" and "_calls" in self.__dict__:
             self._calls.setdefault(id(self.module_of(node)), {})[node.name] = node
         if node.op == "get_attr" and "_reads" in self.__dict__:
@@ -154,7 +154,7 @@ class GraphTables:
 
 
 def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, Registered]]:
-    """The tensor at `path`; or the module there, and all modules, parameters and buffers in it, under every name."""
+    """Return the tensor at `path`; or the module there, and all modules, parameters and buffers in it, by all names."""
     if isinstance(thing, torch.Tensor):
         yield path, thing
     todo = [(path, thing)] if isinstance(thing, nn.Module) else []
@@ -172,7 +172,7 @@ def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, R
 
 
 def _owner_paths(target: str) -> Iterable[str]:
-    """The dotted path itself and each path that it lies in."""
+    """Return the dotted path itself and each path that it lies in."""
     yield target
     while "." in target:
         target = target.rpartition(".")[0]

@@ -12,7 +12,7 @@ class TensorState(NamedTuple):
     """A tensor at one moment. An in-place operation raises its version, except through ``.data`` or another library."""
 
     place: int
-    """The address of the first number; 0 where torch does not tell."""
+    """The address of the first number; 0 if torch keeps it secret."""
     dtype: torch.dtype
     device: torch.device
     shape: torch.Size

@@ -1,4 +1,4 @@
-"""Conditions on memory that must not change between two nodes, such as the input of linear layers to be merged."""
+"""Conditions on memory that must stay unchanged between two nodes, such as the input of linear layers to be merged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fxopt.graph.index import GraphIndex
 def unwritten_condition(
     tensor: Node, first: Node, last: Node, index: GraphIndex, when: str = "", *, may: bool = False
 ) -> Condition:
-    """That no node after `first` and before `last` may change the memory of `tensor` in place.
+    """Require that all nodes after `first` and before `last` leave the memory of `tensor` unchanged.
 
     Args:
         when: the end of the sentence that says so; between which two nodes, if it is empty.

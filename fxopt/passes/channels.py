@@ -1,4 +1,4 @@
-"""Operations that pass channels on: every number keeps its channel, whatever becomes of the shape."""
+"""Operations that pass channels on: every number keeps its channel, for any change of the shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TURNS = {"transpose", "swapaxes", "swapdims", "permute"}
 
 
 def source(node: Node, index: GraphIndex) -> Node | None:
-    """The one tensor that `node` passes on, if it does no more than that in evaluation mode; else None."""
+    """Return the one tensor that `node` passes on, if it does only that in evaluation mode; else None."""
     x = node.args[0] if node.args else node.kwargs.get("input")
     if not isinstance(x, Node):
         return None
@@ -25,17 +25,17 @@ def source(node: Node, index: GraphIndex) -> Node | None:
 
 
 def keeps_shape(node: Node) -> bool:
-    """Of a node that passes channels on: whether it does not touch the shape either."""
+    """Return whether a node that passes channels on keeps the shape, too."""
     return node.op == "call_module" or operation_name(node) not in RESHAPES | VIEWS_OR_COPIES | _TURNS
 
 
 def turns(node: Node) -> bool:
-    """Of a node that passes channels on: whether its result may lie in memory in another order than its shape says."""
+    """Return whether a node that passes channels on may lay its result in memory in another order than its shape."""
     return node.op != "call_module" and operation_name(node) in _TURNS
 
 
 def place_after(node: Node, x: Node, place: int) -> int | None:
-    """Where dimension `place` of `x` lies in `node`, which passes `x` on; None where that is not known."""
+    """Return where dimension `place` of `x` lies in `node`, which passes `x` on; None if that is unknown."""
     if keeps_shape(node):
         return place
     before, after = info_of(x), info_of(node)
@@ -52,7 +52,7 @@ def place_after(node: Node, x: Node, place: int) -> int | None:
 
 
 def _order(node: Node, rank: int) -> list[int] | None:
-    """The dimensions of the input in the order in which the result has them."""
+    """Return the dimensions of the input in the order in which the result has them."""
     given: tuple[Any, ...] = tuple(node.args[1:])
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = tuple(given[0])

@@ -2,7 +2,7 @@
 
 Changes refer to nodes by name and to modules by reference. So they outlive node objects, and a replaced module comes
 back as the very same module with the very same tensors. A change checks, before it acts, that the graph is as it knew
-it: a graph that something else has changed in the meantime is never quietly damaged.
+it: a graph that something else has changed in the meantime is refused rather than damaged.
 
 There are five shapes: a node is inserted or erased, a call is set, an entry of a dictionary is set, a member of a
 module is set, and things are brought into an order. The last four swap an old state and a new one.
@@ -18,7 +18,7 @@ from fxopt.graph.index import GraphIndex
 
 
 class Absent(Enum):
-    """Stands for an entry that is not there. An enum, because it is the same object after a copy or a pickle."""
+    """Stands for a missing entry. An enum, because it is the same object after a copy or a pickle."""
 
     ABSENT = "absent"
 
@@ -55,7 +55,7 @@ class Swap(Change):
 
 
 class SetEntry(Swap):
-    """Set an entry of a dictionary; `ABSENT` stands for no entry."""
+    """Set an entry of a dictionary; `ABSENT` stands for a missing entry."""
 
     key: Any
 

@@ -1,4 +1,4 @@
-"""Comparison of values and containers, and putting back what a container held."""
+"""Comparison of values and containers, and restoration of the contents of a container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONTAINERS = (dict, list, set)
 
 
 def same_value(a: Any, b: Any) -> bool:
-    """Whether two values are one for all purposes: 1 is not True, 0.0 is not -0.0, and other objects are themselves."""
+    """Return whether two values are one for all purposes: 1 is not True, 0.0 is not -0.0; objects equal themselves."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -29,7 +29,7 @@ def same_value(a: Any, b: Any) -> bool:
 
 
 def same_items(a: Any, b: Any) -> bool:
-    """Whether two containers hold the same things in the same order."""
+    """Return whether two containers hold the same things in the same order."""
     if not a or not b:
         return not a and not b
     if len(a) != len(b) or isinstance(a, set):
@@ -40,7 +40,7 @@ def same_items(a: Any, b: Any) -> bool:
 
 
 def refill(container: Any, items: Any) -> None:
-    """Let a list, dictionary or set hold `items` and nothing else, in their order."""
+    """Let a list, dictionary or set hold exactly `items`, in their order."""
     if same_items(container, items):
         return
     container.clear()

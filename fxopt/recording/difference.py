@@ -69,7 +69,7 @@ def _nodes(old: GraphState, new: GraphState) -> Iterator[Change]:
 
 
 def _with_next(nodes: tuple[NodeState, ...], stays: dict[str, NodeState]) -> Iterator[tuple[NodeState, str]]:
-    """Each node with the name of the next one that stays; that of the root, which is empty, at the end."""
+    """Yield each node with the name of the next one that stays; that of the root, which is empty, at the end."""
     names = [""]
     for state in reversed(nodes):
         names.append(state.name if state.name in stays else names[-1])
@@ -99,7 +99,7 @@ def _meta(a: NodeState, b: NodeState) -> Iterator[Change]:
 
 
 def _names(old: GraphState, new: GraphState) -> Iterator[Change]:
-    """Automatic names of later nodes must not depend on what was done and undone."""
+    """Return the edits that keep automatic names of later nodes the same after doing and undoing."""
     bases = {
         base for base in old.base_count.keys() | new.base_count.keys()
         if old.base_count.get(base) != new.base_count.get(base)
@@ -118,7 +118,7 @@ def _record(state: NodeState, graph: GraphState) -> NodeRecord:
 
 
 def _call(state: NodeState, graph: GraphState) -> Call:
-    """With the names that the inputs had at the time."""
+    """Return the call with the names that the inputs had at the time."""
 
     def ref(node: Node) -> Ref:
         return Ref(graph.names.get(node, node.name))
@@ -131,7 +131,7 @@ def _call(state: NodeState, graph: GraphState) -> Call:
 
 
 class _Modules:
-    """Compares module trees. What is added goes before the changes of nodes, and what is removed after them."""
+    """Compares module trees. Additions go before the changes of nodes, and removals after them."""
 
     def __init__(self, before: Snapshot, after: Snapshot) -> None:
         self.before, self.after = before, after

@@ -1,4 +1,4 @@
-"""The state of a graph: its nodes as they were, and what it remembers of names."""
+"""The state of a graph: its nodes as they were, and its memory of names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_META: dict[str, Any] = {}
 
 
 class NodeState(NamedTuple):
-    """A node as it was. Arguments are kept as they are: torch.fx replaces them, and never changes them."""
+    """A node as it was. Arguments are kept as they are: torch.fx only replaces them."""
 
     node: Node
     name: str
@@ -44,7 +44,7 @@ def _states_of(graph: Graph) -> tuple[NodeState, ...]:
 
 @dataclass(frozen=True, eq=False)
 class GraphState:
-    """A graph as it was, and what it remembers of names."""
+    """A graph as it was, and its memory of names."""
 
     graph: Graph
     nodes: tuple[NodeState, ...]
@@ -76,7 +76,7 @@ class GraphState:
         return {state.name: state for state in self.nodes}
 
     def restore(self) -> None:
-        """Make the very same node objects what they were, in the place where they were, whatever became of them."""
+        """Restore the very same node objects in the place where they were, after any change."""
         graph = self.graph
         for node in [*graph.nodes, *self.names]:
             node.args, node.kwargs = (), {}
@@ -88,7 +88,7 @@ class GraphState:
             node._prev = node._next = node
             node._erased = False
             for name, value in (("name", state.name), ("op", state.op), ("target", state.target), ("graph", graph)):
-                object.__setattr__(node, name, value)  # not observed by hooks that record edits
+                object.__setattr__(node, name, value)  # unobserved by hooks that record edits
             node.type, node.meta = state.type, dict(state.meta)
             root.prepend(node)
             graph._find_nodes_lookup_table.insert(node)

@@ -19,7 +19,7 @@ Member = nn.Module | torch.Tensor
 
 @dataclass(frozen=True, eq=False)  # equality would compare tensors
 class SetMember(Swap):
-    """Register the module, parameter or buffer `new` where `old` is, at a dotted path; None stands for nothing there.
+    """Register the module, parameter or buffer `new` in place of `old`, at a dotted path; None stands for none there.
 
     `order` are the names in the table before the run of changes that this one belongs to: the order of members is the
     order of the ``state_dict``, so it comes back with them.
@@ -113,7 +113,7 @@ class SetItem(SetEntry):
 
 
 def arranged(members: dict[str, Any], order: Iterable[str]) -> None:
-    """Bring a table of members into an order; those that it does not name come behind."""
+    """Bring a table of members into an order; other members come behind."""
     place = {name: i for i, name in enumerate(order)}
     ordered = sorted(members.items(), key=lambda item: place.get(item[0], len(place)))
     members.clear()

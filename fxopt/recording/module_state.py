@@ -1,4 +1,4 @@
-"""The state of a module: its attributes, and what was in those that are containers."""
+"""The state of a module: its attributes, and the contents of those that are containers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _EMPTY = ()
 TABLES = ("_modules", "_parameters", "_buffers")
 
 _COMPILED = {"_graph", "_code", "_lineno_map", "_prologue_start", "_in_spec", "_out_spec"}
-"""What `GraphModule.recompile` makes of the graph."""
+"""The attributes that `GraphModule.recompile` makes of the graph."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ModuleState:
-    """A module as it was: its attributes, and what was in those that are containers."""
+    """A module as it was: its attributes, and the contents of those that are containers."""
 
     module: nn.Module
     attributes: dict[str, Any]
@@ -33,7 +33,7 @@ class ModuleState:
     def of(cls, module: nn.Module) -> ModuleState:
         attributes = dict(module.__dict__)
         contents = {
-            name: value.copy() if value else _EMPTY  # most are, and copies of nothing cost
+            name: value.copy() if value else _EMPTY  # most are, and copies of empty ones cost
             for name, value in attributes.items()
             if isinstance(value, CONTAINERS)
         }
@@ -43,14 +43,14 @@ class ModuleState:
         return dict(self.contents.get(table, _EMPTY))
 
     def value(self, name: str) -> Any:
-        """An attribute as it was; `ABSENT` where there was none, and of a container a copy of what was in it."""
+        """Return an attribute as it was; `ABSENT` if there was none, and for a container a copy of its contents."""
         value = self.attributes.get(name, ABSENT)
         if isinstance(value, CONTAINERS):
             return self.contents[name] or type(value)()
         return value
 
     def has_changed(self) -> bool:
-        """Whether an attribute was set, or something put into or taken out of one that is a container."""
+        """Return whether an attribute was set, or the content of one that is a container has changed."""
         current = self.module.__dict__
         if len(current) != len(self.attributes) or not all(map(current.__contains__, self.attributes)):
             return True
@@ -70,14 +70,14 @@ class ModuleState:
 
 
 def own_attributes(state: ModuleState) -> Iterator[str]:
-    """The names of the attributes that are neither members of the module tree nor made from the graph."""
+    """Return the names of the attributes outside the module tree that are independent of the graph."""
     for name in state.attributes:
         if name not in TABLES and name not in _COMPILED and name != "_non_persistent_buffers_set":
             yield name
 
 
 def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
-    """The parameters and buffers that were registered in one module, and plain attributes that are tensors."""
+    """Return the parameters and buffers that were registered in one module, and plain attributes that are tensors."""
     for table in ("_parameters", "_buffers"):
         for name, tensor in state.members(table).items():
             if tensor is not None:
@@ -88,5 +88,5 @@ def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def children_of(state: ModuleState) -> dict[str, nn.Module | None]:
-    """The modules that were registered in one, without the ledger."""
+    """Return the modules that were registered in one, without the ledger."""
     return {name: child for name, child in state.members("_modules").items() if name != LEDGER}

@@ -104,7 +104,7 @@ class SetCall(Swap):
 
 @dataclass(frozen=True)
 class ReplaceInput(Swap):
-    """Let `user` read the node `new` wherever it reads `old`. It must not read `new` beforehand."""
+    """Let `user` read the node `new` in every place of `old`. Beforehand it must not read `new`."""
 
     user: str
     old: str
@@ -148,17 +148,17 @@ class SetType(Swap):
 
 @dataclass(frozen=True)
 class Names:
-    """What a graph remembers of names."""
+    """The graph's memory of names."""
 
     numbers: dict[str, int | None]
     """The numbers that names have come to."""
     taken: frozenset[str] = frozenset()
-    """Names that are taken though no node has them."""
+    """Taken names without a node."""
 
 
 @dataclass(frozen=True)
 class SetNames(Swap):
-    """Set what the graph remembers of names, on which the names of later nodes depend."""
+    """Set the graph's memory of names, on which the names of later nodes depend."""
 
     old: Names
     new: Names
@@ -185,7 +185,7 @@ class SetCodegen(Swap):
         index.gm.graph._codegen = self.new
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SetCodegen:
-        return self  # torch warns of copying the tree specs in it, which never change
+        return self  # torch warns of copying the tree specs in it, which are constant
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def can_be_pickled(value: Any) -> bool:
     try:
         pickle.dumps(value, protocol=2)  # which torch.save uses
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
-        return False  # a class or function without a name that leads to it
+        return False  # a class or function that no name leads to
     return True
 
 

@@ -1,9 +1,9 @@
-"""Keeping what belongs to the user's model as it was, whatever a transformation did to it.
+"""Protection of the user's model against the assignments of a transformation.
 
 A graph module shares its leaf modules with the model it was traced from. A transformation written by hand may well
-assign into one: ``linear.weight = nn.Parameter(...)``, ``module.eval()``, a hook. What it means is another module in
-this graph, not another model, so the graph gets a copy of the module as it is now, which shares all tensors that were
-left alone, and the module itself is put back.
+assign into one: ``linear.weight = nn.Parameter(...)``, ``module.eval()``, a hook. It means another module in this
+graph, rather than another model, so the graph gets a copy of the module as it is now, which shares all tensors that
+were left alone, and the module itself is put back.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def preserve(before: Snapshot, gm: GraphModule) -> list[str]:
 
 
 def _belongs_to_another(module: nn.Module, before: Snapshot, gm: GraphModule) -> bool:
-    """Whether the module is a part of the graph module that was given, and another one was returned."""
+    """Return whether the module is a part of the graph module that was given, and another one was returned."""
     return before.gm is not gm and (module is before.gm or type(module) is nn.Module)
 
 
 def _containers(before: Snapshot, gm: GraphModule) -> dict[int, nn.Module]:
-    """The modules of `gm` that belong to it: itself, and plain containers where there was one before."""
+    """Return the modules of `gm` that belong to it: itself, and plain containers that were there before."""
     own: dict[int, nn.Module] = {id(gm): gm}
     todo: list[tuple[nn.Module | None, nn.Module]] = [(before.gm, gm)]
     while todo:
@@ -77,7 +77,7 @@ class _Keeper:
         self._tensors: dict[int, torch.Tensor] = {}
 
     def kept(self, module: nn.Module) -> nn.Module:
-        """The module that `gm` is to have in place of `module`: a copy, or itself if nothing in it was changed."""
+        """Return the module that `gm` is to have in place of `module`: a copy, or itself if it is unchanged."""
         if id(module) in self._modules:
             return self._modules[id(module)]
         self._modules[id(module)] = module

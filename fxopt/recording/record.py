@@ -1,4 +1,4 @@
-"""Recording what a function does to a graph module, so that it is all or nothing and has an exact way back."""
+"""Recording of the changes that a function makes to a graph module, so that they are all or nothing and reversible."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Transform = Callable[[GraphModule], GraphModule]
 def record(
     transform: Transform, gm: GraphModule, name: str, *, copy_tensors: bool, lint_and_recompile: bool
 ) -> tuple[GraphModule, Patch]:
-    """What `transform`, of the transformation called `name`, makes of `gm`, and the changes that lead there.
+    """Return the result of `transform`, of the transformation called `name`, on `gm`, and the changes that lead there.
 
     Raises:
         TypeError: it returned something else than a graph module.
-        RewriteError: it left a graph that is not well formed, wrote over the numbers of a tensor, or changed a graph
-            module inside. As with any other exception, the graph module is as it was.
+        RewriteError: it left a malformed graph, wrote over the numbers of a tensor, or changed a graph module inside.
+            As with any other exception, the graph module is as it was.
     """
     before = Snapshot.of(gm, copy_tensors)
     try:

@@ -1,7 +1,7 @@
-"""What a graph module is at one moment: enough to put it back, and to tell what someone has changed since.
+"""Snapshot of a graph module: enough to put it back, and to find the changes since.
 
-Nothing is copied but lists and dictionaries of references, so taking one costs a few microseconds a node and no memory
-for weights. Numbers can therefore be put back only where they were replaced; that they were written over is noticed.
+Only lists and dictionaries of references are copied, so taking one costs a few microseconds a node and no memory for
+weights. So numbers can be put back only if their tensors were replaced; overwritten ones are noticed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Snapshot:
 
     @classmethod
     def of(cls, gm: GraphModule, copy_tensors: bool = False, with_tensors: bool = True) -> Snapshot:
-        """Of `gm` as it is now.
+        """Return the snapshot of `gm` as it is now.
 
         Args:
-            with_tensors: whether to note the state of tensors, which costs a few microseconds each. Without, it cannot
-                be put back.
-            copy_tensors: whether to copy the numbers of all parameters and buffers too, so that they can be put back
-                where they are written over.
+            with_tensors: whether to note the state of tensors, which costs a few microseconds each. Without, it stays
+                as it is on a restore.
+            copy_tensors: whether to copy the numbers of all parameters and buffers too, so that they can be put back if
+                they are written over.
         """
         modules: dict[int, ModuleState] = {}
         tensors: dict[int, TensorSnapshot] = {}
@@ -67,7 +67,7 @@ class Snapshot:
         return lost
 
     def changed_graph_inside(self) -> str:
-        """The class of a graph module inside whose graph was changed; empty if there is none."""
+        """Return the class of a graph module inside whose graph was changed; empty if there is none."""
         for state in self.nested:
             if not state.is_as_it_was():
                 return type(state.graph.owning_module).__name__

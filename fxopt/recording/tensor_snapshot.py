@@ -65,7 +65,7 @@ class TensorSnapshot:
         """Put the tensor back.
 
         Returns:
-            whether its numbers are what they were.
+            whether its numbers are the old ones.
         """
         written = self.was_written
         if written and self.copied is not None:

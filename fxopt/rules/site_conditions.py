@@ -1,4 +1,4 @@
-"""What must be so around a pattern in a graph before something else may take its place."""
+"""Conditions that a pattern must meet in a graph before its replacement may take its place."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fxopt.rules.replacement import Replacement
 
 
 def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Conditions[None]:
-    """That what lies inside is read by nothing else, and that modules are what they seem and called by nothing else."""
+    """Require that inner values are read by the pattern alone, and that modules are plain and called by it alone."""
     root, *inner = member.nodes.values()
     captured = {root, *inner}
     for node in dict.fromkeys(inner):
@@ -48,7 +48,7 @@ def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Condi
 
 
 def unwritten_conditions(member: Binding, index: GraphIndex) -> Conditions[None]:
-    """That no memory changes in place between the first and the last step: all steps could be done at the last."""
+    """Require that all memory stays unchanged between the first and the last step: all could be done at the last."""
     root, *inner = member.nodes.values()
     for node in inner:
         for tensor in [node, *inputs_of(node)]:
@@ -58,7 +58,7 @@ def unwritten_conditions(member: Binding, index: GraphIndex) -> Conditions[None]
 def same_result_conditions(
     replacement: Replacement, roots: Sequence[Node], captured: Sequence[Node], index: GraphIndex
 ) -> Conditions[None]:
-    """That what takes the place of `roots` looks and lies like them, as far as is known and anyone can tell."""
+    """Require that the replacement of `roots` looks and lies like them, as far as is known and visible."""
     going = _going(roots, captured) if len(roots) == 1 else ()
     for output, root in zip(replacement.outputs, roots):
         stand_in = replacement.bound.get(output)
@@ -76,7 +76,7 @@ def same_result_conditions(
 
 
 def _apart_conditions(replacement: Replacement, roots: Sequence[Node], index: GraphIndex) -> Conditions[None]:
-    """That no root becomes a tensor of the model, or shares what is new with another root, where anyone can tell."""
+    """Require that each root stays apart from the model's tensors and from new memory of other roots, if visible."""
     made = [_made_of(output, replacement, index) for output in replacement.outputs]
     for i, root in enumerate(roots):
         for node in made[i]:
@@ -92,7 +92,7 @@ def _apart_conditions(replacement: Replacement, roots: Sequence[Node], index: Gr
 
 
 def _made_of(output: Node, replacement: Replacement, index: GraphIndex) -> dict[Node, None]:
-    """The new nodes whose memory `output` may share, itself first."""
+    """Return the new nodes whose memory `output` may share, itself first."""
     found: dict[Node, None] = {}
     todo = [output]
     while todo:
@@ -104,7 +104,7 @@ def _made_of(output: Node, replacement: Replacement, index: GraphIndex) -> dict[
 
 
 def _passed_on(node: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:
-    """What a new node reads, where it may give a part of it, or the very same."""
+    """Return the nodes that a new node reads and may pass on, in part or whole."""
     if node.op == "call_module":
         module = replacement.modules.get(str(node.target)) or index.module_at(str(node.target))
         return [] if returns_new_memory(module) else node.all_input_nodes
@@ -112,7 +112,7 @@ def _passed_on(node: Node, replacement: Replacement, index: GraphIndex) -> list[
 
 
 def _going(roots: Sequence[Node], captured: Sequence[Node]) -> set[Node]:
-    """The roots, and what is captured for them alone."""
+    """Return the roots, and the nodes captured for them alone."""
     going = set(roots)
     for node in sorted(captured, reverse=True):
         if all(user in going for user in readers_of(node)):
@@ -121,14 +121,14 @@ def _going(roots: Sequence[Node], captured: Sequence[Node]) -> set[Node]:
 
 
 def _may_have_gaps(node: Node) -> bool:
-    """Whether `node`, which a rule wrote, may give a part of a tensor, or its dimensions in another order."""
+    """Return whether `node`, which a rule wrote, may give a part of a tensor, or its dimensions in another order."""
     while operation_name(node) in ("unsqueeze", "squeeze", "alias") and isinstance(node.args[0], Node):
         node = node.args[0]
     return operation_name(node) in _WITH_GAPS
 
 
 def _may_be_turned(node: Node) -> bool:
-    """Whether `node`, which a rule wrote, may give dimensions of a new tensor in another order."""
+    """Return whether `node`, which a rule wrote, may give dimensions of a new tensor in another order."""
     while operation_name(node) in _PARTS and isinstance(node.args[0], Node):
         node = node.args[0]
     return operation_name(node) in _WITH_GAPS
@@ -139,7 +139,7 @@ _WITH_GAPS = PERMUTES | PARTS | SEVERAL_PARTS | REPEATS
 
 
 def _sources(output: Node, replacement: Replacement, index: GraphIndex) -> list[Node]:
-    """The nodes of the graph whose memory the new `output` may share."""
+    """Return the nodes of the graph whose memory the new `output` may share."""
     found: dict[Node, None] = {}
     todo = [output]
     while todo:
