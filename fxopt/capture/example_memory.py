@@ -16,10 +16,10 @@ from fxopt.process.fake_tensors import fake_mode
 from fxopt.process.memory import available_bytes, in_words
 
 _SHARE = 4
-"""A run takes several times what its inputs take."""
+"""The inputs may take one part in so many of the free memory, as a run takes several times their memory."""
 
 _MOST_NUMBERS = 2**24
-"""More numbers than these are not run through a model only to count what it makes of them."""
+"""The most numbers that are run through a model only to count the features that it makes of them."""
 
 
 class MemoryGuard(TorchDispatchMode):

@@ -61,7 +61,7 @@ class Rungs:
     spent: bool = False
     asked: SourceLine | None = None
     heights: str = ""
-    """Why heights and widths of images were not tried free."""
+    """The reason why heights and widths of images were left fixed."""
 
     def ways(self, allow_baked: bool) -> Iterator[tuple[str, Callable[[], Captured]]]:
         if is_plain(self.model):

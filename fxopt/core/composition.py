@@ -96,7 +96,7 @@ class FixedPoint(Composition):
 
 
 def _parts_of(one: Transformation) -> list[Transformation]:
-    """The transformations that `one` runs, of compositions in it their parts."""
+    """Return the transformations that `one` runs, of compositions in it their parts."""
     return [inner for part in one.parts for inner in _parts_of(part)] if isinstance(one, Composition) else [one]
 
 

@@ -24,13 +24,13 @@ from fxopt.recording.snapshot import Snapshot
 def undo_entries(gm: GraphModule, *signatures: str, name: str, last: bool = False) -> int:
     """Undo the entries of `signatures` that are in force, or the last one alone; other entries stay.
 
-    What came later is undone first and then run again; where that changes nothing any more, an `FxoptWarning` says so.
+    Later entries are undone first and then run again; if one then has no effect, an `FxoptWarning` says so.
 
     Returns:
         the number of entries undone.
 
     Raises:
-        RewriteError: the reversal is ruled out by something done since, or was lost. The graph is as it was.
+        RewriteError: reversal is ruled out by a later change, or its record was lost. The graph is as it was.
     """
 
     def undone() -> int:

@@ -78,7 +78,7 @@ class Rewriter:
         """Whether the anchor is marked as changed. A pass that says no finds out by itself where it was before."""
 
     def patch(self) -> Patch:
-        """The edits made, with the anchor, if it is still there, marked against a second match."""
+        """The changes made, with the anchor, if it is still there, marked against a second match."""
         anchor = self.index.nodes.get(self._site)
         if anchor is not None and self.marks_anchor:
             self.mark(anchor)

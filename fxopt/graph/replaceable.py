@@ -194,7 +194,7 @@ def _is_view(node: Node, index: GraphIndex) -> bool:
 
 
 def does_nothing(node: Node, index: GraphIndex) -> bool:
-    """Whether `node` returns its input itself: a call of an identity, or of a dropout in evaluation mode."""
+    """Return whether `node` returns its input itself: a call of an identity, or of a dropout in evaluation mode."""
     if node.op == "call_module":
         module = index.module_of(node)
         same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None

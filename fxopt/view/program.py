@@ -40,7 +40,7 @@ def answer_of(
     wanted: Callable[[], bool] = lambda: True,
     most: int = MOST_ANSWER,
 ) -> bytes:
-    """Return what `command` writes when it reads `text`.
+    """Return the answer that `command` writes to `text`.
 
     The program is ended, with the programs that it has begun, at `timeout` seconds, beyond `most` bytes of answer, and
     once the answer is no longer `wanted`.
