@@ -282,7 +282,7 @@ class Ledger(nn.Module):
     # ---- copies and files
 
     def _all_altered(self) -> dict[int, tuple[str, str]]:
-        """Return the tensors that differ from their record, by path, since versions of tensors are lost in transit."""
+        """Return, by entry, the altered tensor and its change, since versions of tensors are lost in transit."""
         if self._moved:  # of a graph module that is still unknown
             self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
         found = {i: self._altered_at(i) for i in range(len(self.entries))}

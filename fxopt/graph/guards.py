@@ -77,7 +77,7 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
 
 
 def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[None]:
-    """Require that the module which `node` calls may be replaced or removed: exactly of `kind`, called once."""
+    """Require that the module of `node` may be replaced or removed: exactly of `kind`, called once, by one input."""
     module = index.module_of(node)
     path = str(node.target)
     if module is None:

@@ -44,7 +44,7 @@ class Layer:
 
     node: Node
     input: Node | None
-    """Its input; None if its call has other inputs than one beside its tensors."""
+    """Its input; None if its call has more inputs than one beside its tensors."""
     module: nn.Module | None
     """None if a function is called."""
     path: str
