@@ -20,7 +20,7 @@ _SAMPLES = 7680
 
 
 def other_shapes(example: Any, name: str, value: Any) -> Iterator[Tensor]:
-    """Return other shapes of `value`, the likelier first; none for an input whose shape is not in doubt."""
+    """Yield other shapes of `value`, the likelier first; none for an input whose shape is not in doubt."""
     if not isinstance(value, Tensor):
         return
     if name in ("pixel_values", "pixel_values_videos"):

@@ -112,7 +112,7 @@ def _inputs(arguments: tuple[Argument, ...]) -> Inputs:
 
 
 def _tensor_paths(path: InputPath, value: Any) -> Iterator[InputPath]:
-    """Return the paths of the tensors of `value`, in the order of `dismantle`."""
+    """Yield the paths of the tensors of `value`, in the order of `dismantle`."""
     if isinstance(value, torch.Tensor):
         yield path
     elif isinstance(value, (list, tuple, dict)):

@@ -77,7 +77,7 @@ def storage_of(tensor: torch.Tensor) -> int:
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Return the tensors in the arguments of a call."""
+    """Yield the tensors in the arguments of a call."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):

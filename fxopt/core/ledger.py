@@ -352,7 +352,7 @@ def _prepare(gm: GraphModule) -> Callable[[], None] | None:
 
 
 def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
-    """Return the strided parameters and buffers that a patch retains for reversal."""
+    """Yield the strided parameters and buffers that a patch retains for reversal."""
     for change in patch.members:
         if isinstance(change.old, nn.Module):
             tensors = [*change.old.parameters(), *change.old.buffers()]

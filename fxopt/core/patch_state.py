@@ -111,7 +111,7 @@ def _new_tensors(patch: Patch) -> Iterator[_Known]:
 
 
 def _only_in(path: str, new: nn.Module, old: Member | None) -> Iterator[_Known]:
-    """Return the parameters of `new` apart from those that `old` has too, which survive reversal."""
+    """Yield the parameters of `new` apart from those that `old` has too, which survive reversal."""
     before = {id(tensor) for _, module in _modules_in("", old) for tensor in module._parameters.values()}
     for where, module in _modules_in(path, new):
         for name, tensor in module._parameters.items():

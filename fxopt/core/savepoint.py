@@ -85,7 +85,7 @@ def surely(act: Callable[[], object]) -> None:
 
 
 def _own_modules(gm: GraphModule) -> Iterator[nn.Module]:
-    """Return the graph module, the containers of torch.fx in it, which belong to it as well, and its ledger."""
+    """Yield the graph module, the containers of torch.fx in it, which belong to it as well, and its ledger."""
     todo: list[nn.Module] = [gm]
     seen: set[int] = set()
     while todo:

@@ -63,7 +63,7 @@ class _Stopping(TorchFunctionMode):
 
 
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the tensors and other leaves of an output or input, with their paths.
+    """Yield the tensors and other leaves of an output or input, with their paths.
 
     Looks into lists, tuples, dicts, dataclasses, transformers' outputs and every other registered type.
 

@@ -83,7 +83,7 @@ class GraphTables:
         return tuple(self._registered.get(id(tensor), ()))
 
     def sites(self, targets: tuple[Any, ...]) -> Iterator[Node]:
-        """Return the nodes that call one of `targets` (functions, method names, module types), in order."""
+        """Yield the nodes that call one of `targets` (functions, method names, module types), in order."""
         kinds = tuple(target for target in targets if isinstance(target, type))
         others = {target for target in targets if not isinstance(target, type)}
         for node in list(self.gm.graph.nodes):
@@ -154,7 +154,7 @@ class GraphTables:
 
 
 def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, Registered]]:
-    """Return the tensor at `path`; or the module there, and all modules, parameters and buffers in it, by all names."""
+    """Yield the tensor at `path`; or the module there, and all modules, parameters and buffers in it, by all names."""
     if isinstance(thing, torch.Tensor):
         yield path, thing
     todo = [(path, thing)] if isinstance(thing, nn.Module) else []
@@ -172,7 +172,7 @@ def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, R
 
 
 def _owner_paths(target: str) -> Iterable[str]:
-    """Return the dotted path itself and each path that it lies in."""
+    """Yield the dotted path itself and each path that it lies in."""
     yield target
     while "." in target:
         target = target.rpartition(".")[0]

@@ -99,7 +99,7 @@ def _meta(a: NodeState, b: NodeState) -> Iterator[Change]:
 
 
 def _names(old: GraphState, new: GraphState) -> Iterator[Change]:
-    """Return the edits that keep automatic names of later nodes the same after doing and undoing."""
+    """Yield the changes that keep automatic names of later nodes the same after doing and undoing."""
     bases = {
         base for base in old.base_count.keys() | new.base_count.keys()
         if old.base_count.get(base) != new.base_count.get(base)

@@ -70,14 +70,14 @@ class ModuleState:
 
 
 def own_attributes(state: ModuleState) -> Iterator[str]:
-    """Return the names of the attributes outside the module tree that are independent of the graph."""
+    """Yield the names of the attributes outside the module tree that are independent of the graph."""
     for name in state.attributes:
         if name not in TABLES and name not in _COMPILED and name != "_non_persistent_buffers_set":
             yield name
 
 
 def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
-    """Return the parameters and buffers that were registered in one module, and plain attributes that are tensors."""
+    """Yield the parameters and buffers that were registered in one module, and plain attributes that are tensors."""
     for table in ("_parameters", "_buffers"):
         for name, tensor in state.members(table).items():
             if tensor is not None:

@@ -142,7 +142,7 @@ class _Search:
         return max(failures, key=lambda failure: failure.met)
 
     def _operation(self, term: Operation, goal: _Goal, binding: Binding) -> list[tuple[_Goal, ...]] | NoBinding:
-        """Yield the remaining goals, for each way to pair the arguments."""
+        """Return the remaining goals, for each way to pair the arguments."""
         node, wanted = goal.value, term.spelling
         if term in binding.nodes:
             same = binding.nodes[term] is node

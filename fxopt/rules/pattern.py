@@ -115,7 +115,7 @@ class Pattern:
 
     @property
     def steps(self) -> tuple[Operation | ModuleCall, ...]:
-        """Yield the operations and module calls, from the root inwards."""
+        """Return the operations and module calls, from the root inwards."""
         found: dict[Operation | ModuleCall, None] = {}
         todo: list[Term] = [self.root]
         while todo:

@@ -224,7 +224,7 @@ def _align_term(term: Term, written: Any, member: Binding, writer: _SiteWriter) 
 
 
 def _side_by_side(a: Any, b: Any) -> Iterator[tuple[Node, Any]]:
-    """Return the nodes in the arguments `a`, each with the value at its place in `b`."""
+    """Yield the nodes in the arguments `a`, each with the value at its place in `b`."""
     if isinstance(a, Node):
         yield a, b
     elif isinstance(a, dict):

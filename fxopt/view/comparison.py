@@ -81,7 +81,7 @@ class Comparison:
 
 
 def _numbered(graph: VisibleGraph, place: Mapping[str, int]) -> list[tuple[int, int, str]]:
-    """Yield the operands along the edges of `graph`, by the numbers that its boxes have in both."""
+    """Return the operands along the edges of `graph`, by the numbers that its boxes have in both."""
     names = [place[item.name] for item in graph.items]
     return [(names[source], names[target], text) for source, target, text in graph.reads]
 

@@ -45,7 +45,7 @@ class Placement:
 
 
 def engines() -> Iterator[tuple[str, str]]:
-    """Return (name, program) of every engine on this machine, the preferred first."""
+    """Yield (name, program) of every engine on this machine, the preferred first."""
     if chosen := os.environ.get("FXOPT_DOT"):
         yield "$FXOPT_DOT", chosen
     beside = str(Path(sys.executable).parent)

@@ -30,7 +30,7 @@ def condensed(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def _boxes(boxes: Sequence[int]) -> Iterator[int]:
-    """Return corners by the way from the corner before; sizes as they are."""
+    """Yield corners by the way from the corner before; sizes as they are."""
     x = y = 0
     for at in range(0, len(boxes), 4):
         yield from (boxes[at] - x, boxes[at + 1] - y, *boxes[at + 2 : at + 4])
@@ -38,7 +38,7 @@ def _boxes(boxes: Sequence[int]) -> Iterator[int]:
 
 
 def _ends(ends: Sequence[int]) -> Iterator[int]:
-    """Return sources by the step from the source before, targets by that from their source."""
+    """Yield sources by the step from the source before, targets by that from their source."""
     before = 0
     for at in range(0, len(ends), 2):
         yield from (ends[at] - before, ends[at + 1] - ends[at])

@@ -77,7 +77,7 @@ def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Previe
 
 
 def _changed(before: GraphModule, after: GraphModule) -> Iterator[str]:
-    """Return the changes by sites that are in force on only one of two graph modules."""
+    """Yield the changes by sites that are in force on only one of two graph modules."""
     entries: list[dict[str, Entry]] = [{entry.id: entry for entry in Ledger.entries_of(gm)} for gm in (before, after)]
     for mine, other in (entries, reversed(entries)):
         for site_id, entry in mine.items():
