@@ -1,4 +1,4 @@
-"""The first rung: `torch.fx` itself, for plain modules. Every size is free, and every baked value is reported.
+"""The first rung: `torch.fx` itself, for plain modules. Every size is free, and no value is baked silently.
 
 A proxy that reaches Python control flow raises, so a graph that comes out holds for all inputs, except
 where the model asks for the type of a tensor; the replay finds that.

@@ -1,4 +1,4 @@
-"""Other machines: Streamlit leaves all of them alone."""
+"""Other machines: Streamlit sends no request to any of them."""
 
 from __future__ import annotations
 

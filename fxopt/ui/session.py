@@ -237,7 +237,7 @@ class Session:
     def listen(self, to: str, obey: Callable[[Session], None]) -> None:
         """Let `obey` apply to this session the visitor's acts at `to`, which was drawn just now.
 
-        It is given the session instead of holding it: one that held itself would wait for a collection once released.
+        `obey` is given the session rather than holding it: a session that held itself would wait for a collection.
         """
         self._listening[to] = obey
 

@@ -1,7 +1,7 @@
 """Turns: of many visitors who open a model at once, a few are served at a time, in the order in which they came.
 
 All at once, Python would give each a fraction of its one thread: all would be served last, and those who switch a pass
-meanwhile would wait as long. Those being served are free of those behind.
+meanwhile would wait as long. Those being served never wait for those behind.
 """
 
 from __future__ import annotations
