@@ -20,24 +20,40 @@ _PLACES = tuple(
 
 
 class Lines:
-    """Counts the lines that run in the rewriting machine, and raises at line number `at`."""
+    """Counts the lines that run in the rewriting machine, and raises at line number `at`.
 
-    def __init__(self, at: int = 0) -> None:
+    With `again`, it raises a second time, as many lines later, while the first interruption is rolled back.
+    """
+
+    def __init__(self, at: int = 0, again: int = 0) -> None:
         self.count = 0
         self.at = at
+        self.again = again
         self.where = ""
 
     def run(self, act: Callable[[], object]) -> bool:
         """Run an act; return whether it was interrupted."""
         known = sys.gettrace()
         sys.settrace(self._call)
+        if self.again:
+            sys.setprofile(self._trace_on)
         try:
             act()
         except KeyboardInterrupt:
             return True
         finally:
+            sys.setprofile(None)
             sys.settrace(known)
         return False
+
+    def _trace_on(self, frame: FrameType | None, event: str, arg: Any) -> None:
+        """Trace again after the first interruption: Python ends a trace whose function raises."""
+        if self.where and sys.gettrace() is None:
+            sys.settrace(self._call)
+            while frame is not None:
+                if frame.f_code.co_filename.startswith(_PLACES):
+                    frame.f_trace = self._line
+                frame = frame.f_back
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
         return self._line if frame.f_code.co_filename.startswith(_PLACES) else None
@@ -45,8 +61,8 @@ class Lines:
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
         if event == "line":
             self.count += 1
-            if self.count == self.at:
-                self.where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            if self.count == self.at or (self.again and self.count == self.at + self.again):
+                self.where += f" {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 raise KeyboardInterrupt(self.where)
         return self._line
 

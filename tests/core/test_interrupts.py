@@ -1,5 +1,6 @@
 """Every act on a graph module is made whole or not at all, at whatever line an exception comes."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -84,8 +85,11 @@ ACTS: dict[str, tuple[Act, Act]] = {
 }
 
 
-def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str) -> None:
-    """Interrupt an act at `count` lines and more, each time on a graph of its own."""
+def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str, within: int = 0) -> None:
+    """Interrupt an act at `count` lines and more, each time on a graph of its own.
+
+    With `within`, a second interruption comes at most so many lines after the first.
+    """
     inputs, captured = example.inputs(), example.graph()
     pristine = fingerprint(captured)
 
@@ -95,12 +99,14 @@ def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str) -
         gm.recompile()
         return gm
 
+    act(prepared())  # fills caches, whose lines do not run again
     lines, gm = Lines(), prepared()
     before = state_of(gm)
     lines.run(lambda: act(gm))
     after = state_of(gm)
+    draw = random.Random(seed)
     for at in moments(count, lines.count, seed):
-        gm, stop = prepared(), Lines(at)
+        gm, stop = prepared(), Lines(at, draw.randint(1, within) if within else 0)
         stop.run(lambda gm=gm: act(gm))  # type: ignore[misc]
         now = state_of(gm)
         assert now in (before, after), f"interrupted at line {at} of {lines.count}, {stop.where}"
@@ -117,6 +123,17 @@ def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: s
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
     interrupt(TWO, *ACTS[name], 60, f"many {name}")
+
+
+@pytest.mark.parametrize("name", ["apply", pytest.param("turn off", marks=pytest.mark.slow)])
+def test_an_act_that_is_interrupted_again_while_it_is_rolled_back_is_not_made(name: str) -> None:
+    interrupt(TWO, *ACTS[name], 1, f"twice {name}", within=40)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_that_is_interrupted_twice_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
+    interrupt(TWO, *ACTS[name], 40, f"many twice {name}", within=12)
 
 
 @pytest.mark.parametrize("pass_", [kind() for kind in ALL_PASSES], ids=lambda pass_: pass_.name)
