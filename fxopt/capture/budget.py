@@ -28,6 +28,7 @@ class Clock:
         self.started, self.told = time.thread_time(), time.perf_counter()
 
     def tick(self) -> None:
+        """Count a call that Python makes; within an operation of torch, an exception could end the process."""
         if self.budget is not None and time.thread_time() - self.started > self.budget:
             raise BudgetError(f"it took more than the budget of {self.budget} s of CPU time", calling_line())
         now = time.perf_counter()

@@ -215,7 +215,6 @@ class Tape:
     def on_dispatch(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(function, torch._ops.HigherOrderOperator):
             return function(*args, **kwargs)  # inside a leaf
-        self._clock.tick()
         writes = function._schema.is_mutable
         if self._inside:
             if torch.Tag.nondeterministic_seeded in function.tags or (writes and self._writes_input(args)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from fxopt.capture import CaptureCancelledError, CaptureError, budget, capture, example_inputs, rungs
+from fxopt.capture import CaptureCancelledError, CaptureError, budget, capture, example_inputs, rungs, tape
 from fxopt.capture.structure import dismantle, tensors_of
 from tests.capture.test_hygiene import everything_about, everything_global
 from tests.capture.zoo import PLAIN, TRANSFORMERS, Perceptron, build, leaf_calls, quick, vector
@@ -153,6 +154,22 @@ def test_a_long_recording_tells_how_far_it_is_and_can_be_ended(monkeypatch: pyte
     assert "symbolic sizes, after 3 calls" in stages
     with pytest.raises(CaptureCancelledError, match="after 3 calls"):
         capture(build(StopsInside), (vector(),), progress=lambda stage: "after 3" not in stage)
+
+
+def test_a_recording_is_ended_only_where_python_called_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that passes through an operation of torch with symbolic sizes may end the process."""
+
+    class Watched(budget.Clock):
+        def tick(self) -> None:
+            frame = sys._getframe()
+            while frame.f_back is not None:
+                frame = frame.f_back
+                assert frame.f_code.co_name != "__torch_dispatch__"
+            super().tick()
+
+    monkeypatch.setattr(tape, "Clock", Watched)
+    report = capture(build(StopsInside), (vector(),)).meta["fxopt"]
+    assert (report.rung, [each.rung for each in report.tried]) == ("symbolic", ["plain torch.fx"])
 
 
 class SpendsBudget(Perceptron):
