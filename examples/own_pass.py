@@ -40,8 +40,8 @@ class RemoveMulByOne(fxopt.Pass[MultiplicationByOne]):
         return decide(node, self._conditions(node, node.args[0], node.args[1], index))
 
     def _conditions(self, node: Node, x: Node, factor: float, index: GraphIndex) -> Iterator[Condition]:
-        yield factor != 1 and Unmet(f"the factor is {factor}", actual=str(factor), needed="1")
-        yield not is_tensor(x, index) and Unmet(f"{x.name} is not known to be a tensor")
+        yield factor == 1 or Unmet(f"the factor is {factor}", actual=str(factor), needed="1")
+        yield is_tensor(x, index) or Unmet(f"{x.name} is not known to be a tensor")
         yield from read_instead_conditions(node, x, index)
         return MultiplicationByOne(node, x)
 

@@ -12,7 +12,7 @@ from fxopt.core.retained import bytes_retained, commit
 from fxopt.core.rewriter import Rewriter
 from fxopt.core.transformation import ReversibleTransformation, Transformation
 from fxopt.errors import FxoptError, FxoptWarning, ModelError, RewriteError, RuleError
-from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
+from fxopt.graph.conditions import Condition, Conditions, Unmet, decide, of_type, present
 from fxopt.graph.copying import shared_copy, with_tensors
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.fingerprint import Fingerprint, fingerprint
@@ -103,7 +103,9 @@ __all__ = [
     "module_conditions",
     "module_miss",
     "needs_contiguous",
+    "of_type",
     "operation_name",
+    "present",
     "rank_condition",
     "read_instead_conditions",
     "readers_of",

@@ -17,6 +17,7 @@ from fxopt.core.reversing import undo_entries
 from fxopt.core.rewriter import Rewriter, Run
 from fxopt.core.transformation import ReversibleTransformation
 from fxopt.errors import RewriteError
+from fxopt.graph.conditions import Unmet
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
@@ -83,7 +84,8 @@ class Pass(ReversibleTransformation, Generic[M]):
         """Return the answer of `match`, but a miss if a value that is rounded otherwise would reach a jump."""
         found = self.match(node, index)
         if isinstance(found, Match) and self.exactness(found) in (Exactness.ROUNDING, Exactness.APPROXIMATE):
-            unmet = next((unmet for one in self.results(found) if (unmet := jump_condition(one, index))), None)
+            conditions = (jump_condition(one, index) for one in self.results(found))
+            unmet = next((one for one in conditions if isinstance(one, Unmet)), None)
             if unmet is not None:
                 return Miss(node, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET)
         return found

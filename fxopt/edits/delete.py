@@ -34,17 +34,27 @@ class Delete(Edit):
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
         inputs = ", ".join(other.name for other in inputs_of(node))
         taken = index.nodes.get(self.users_take)
-        yield (bool(node.users) and not self.users_take) and Unmet(
-            f"{node.name} is read by {', '.join(user.name for user in node.users)}",
-            f"choose what they take instead: {inputs}" if inputs else "let them read other nodes first",
-            actual=f"{len(node.users)} users",
-            needed="no user, or an input for them to take",
+        yield (
+            not node.users
+            or bool(self.users_take)
+            or Unmet(
+                f"{node.name} is read by {', '.join(user.name for user in node.users)}",
+                f"choose what they take instead: {inputs}" if inputs else "let them read other nodes first",
+                actual=f"{len(node.users)} users",
+                needed="no user, or an input for them to take",
+            )
         )
-        yield (bool(self.users_take) and taken not in inputs_of(node)) and Unmet(
-            f"{self.users_take} is no input of {node.name}",
-            f"choose one of its inputs: {inputs}" if inputs else "it has none: let its users read other nodes first",
-            actual=self.users_take,
-            needed=inputs or "an input",
+        yield (
+            not self.users_take
+            or taken in inputs_of(node)
+            or Unmet(
+                f"{self.users_take} is no input of {node.name}",
+                f"choose one of its inputs: {inputs}"
+                if inputs
+                else "it has none: let its users read other nodes first",
+                actual=self.users_take,
+                needed=inputs or "an input",
+            )
         )
         return {user: Step.reading(user, node, taken, index) for user in node.users if taken is not None}
 

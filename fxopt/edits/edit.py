@@ -111,9 +111,9 @@ class Edit(Pass[EditSite]):
 
     def _conditions(self, node: Node, index: GraphIndex) -> Conditions[EditSite]:
         yield (
-            node.op in ("placeholder", "output")
-            and not self._may_edit(node)
-            and Unmet(
+            node.op not in ("placeholder", "output")
+            or self._may_edit(node)
+            or Unmet(
                 f"{node.name} is {'an input' if node.op == 'placeholder' else 'the output'} of the model, not a call",
                 "choose a node that makes a call",
                 actual=node.op,
@@ -123,9 +123,15 @@ class Edit(Pass[EditSite]):
         yield autocast_condition(node, index)
         draft = yield from self.draft(node, index)
         outcome = index.cached((Outcome, self.signature), lambda: outcome_of(index, draft))
-        yield outcome.refusal or False
-        yield (self.keep_outputs and bool(outcome.output)) and Unmet(
-            f"the output of the model would be {outcome.output}", actual=outcome.output, needed="outputs as they are"
+        yield outcome.refusal or True
+        yield (
+            not self.keep_outputs
+            or not outcome.output
+            or Unmet(
+                f"the output of the model would be {outcome.output}",
+                actual=outcome.output,
+                needed="outputs as they are",
+            )
         )
         return EditSite(node, outcome, self.is_bitwise(node, index))
 

@@ -53,9 +53,11 @@ class Insert(Edit):
             yield module
             return {}
         names = ", ".join(user.name for user in node.users)
-        yield not node.users and Unmet(f"nobody reads {node.name}", actual="no user", needed="a user")
-        yield (bool(self.into) and index.nodes.get(self.into) not in node.users) and Unmet(
-            f"{self.into} does not read {node.name}", f"choose one of {names}", actual=self.into, needed=names
+        yield bool(node.users) or Unmet(f"nobody reads {node.name}", actual="no user", needed="a user")
+        yield (
+            not self.into
+            or index.nodes.get(self.into) in node.users
+            or Unmet(f"{self.into} does not read {node.name}", f"choose one of {names}", actual=self.into, needed=names)
         )
         made = Step(f"the {_name(self.module)}", module_for(module, index), (node,), {})
         return {user: Step.reading(user, node, made, index) for user in self._users(node)}

@@ -49,8 +49,10 @@ class ReplaceModule(Edit):
         if isinstance(module, Unmet):
             yield module
             return {}
-        yield (type(old) is type(module) and old.extra_repr() == module.extra_repr()) and Unmet(
-            f"{node.target} is a {type(old).__name__} already", actual=repr(old), needed="another module"
+        yield (
+            type(old) is not type(module)
+            or old.extra_repr() != module.extra_repr()
+            or Unmet(f"{node.target} is a {type(old).__name__} already", actual=repr(old), needed="another module")
         )
         return {node: Step(node.name, module_for(module, index), node.args, node.kwargs)}
 

@@ -34,7 +34,7 @@ class Retarget(Edit):
         return f"let {self.node} call {self.target}"
 
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
-        yield node.op not in ("call_function", "call_method") and Unmet(
+        yield node.op in ("call_function", "call_method") or Unmet(
             f"{node.name} calls no function or method",
             "replace its module instead" if node.op == "call_module" else "",
             actual=node.op,
@@ -49,8 +49,10 @@ class Retarget(Edit):
                 needed="a function that torch knows",
             )
             return {}
-        yield (new.op == node.op and new.called == node.target) and Unmet(
-            f"{node.name} calls {new.name} already", actual=new.name, needed="another target"
+        yield (
+            new.op != node.op
+            or new.called != node.target
+            or Unmet(f"{node.name} calls {new.name} already", actual=new.name, needed="another target")
         )
         yield from fit_conditions(node, new)
         return {node: Step(node.name, new.function, node.args, kwargs_for(node, new))}

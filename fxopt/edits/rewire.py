@@ -46,7 +46,7 @@ class Rewire(Edit):
         except NoSuchPlaceError as error:
             yield Unmet(str(error), "choose one of these", actual="nothing there", needed="an input")
             return {}
-        yield not isinstance(old, Node) and Unmet(
+        yield isinstance(old, Node) or Unmet(
             f"{self.at} of {node.name} is the constant {old!r}",
             "set the argument instead",
             actual=repr(old),
@@ -56,7 +56,9 @@ class Rewire(Edit):
         if new is None:
             yield Unmet(f"there is no node {self.to}", "choose a node of the graph", actual="none", needed="a node")
             return {}
-        yield new is old and Unmet(f"{self.at} of {node.name} is {new} already", actual=str(new), needed="another node")
+        yield new is not old or Unmet(
+            f"{self.at} of {node.name} is {new} already", actual=str(new), needed="another node"
+        )
         yield from earlier_conditions(new, node)
         args, kwargs = with_value(node, {self.at: new})
         return {node: Step.of(node, index, args, kwargs)}
@@ -71,8 +73,8 @@ class Rewire(Edit):
 
 def earlier_conditions(new: Node, node: Node) -> Conditions[None]:
     """Check that `new` is computed before `node`."""
-    yield new.op == "output" and Unmet(f"{new.name} is the output of the model", actual="output", needed="a result")
-    yield (new is node or new > node) and Unmet(
+    yield new.op != "output" or Unmet(f"{new.name} is the output of the model", actual="output", needed="a result")
+    yield (new is not node and not new > node) or Unmet(
         f"{new.name} is computed from {node.name}, so this would be a cycle"
         if new is node or _reads(new, node)
         else f"{new.name} comes later in the graph than {node.name}",

@@ -40,7 +40,7 @@ class SetArgument(Edit):
         return f"set {self.at} of {self.node} to {self.value!r}"
 
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
-        yield not is_plain(self.value) and Unmet(
+        yield is_plain(self.value) or Unmet(
             f"{self.value!r} is a {type(self.value).__name__}, which is no constant",
             "give a number, text, None, a dtype, or a list of them",
             actual=type(self.value).__name__,
@@ -51,16 +51,18 @@ class SetArgument(Edit):
         except NoSuchPlaceError as error:
             yield Unmet(str(error), "choose one of these", actual="nothing there", needed="a constant")
             return {}
-        yield (node.target is getattr and str(self.value).startswith("_")) and Unmet(
-            f"{self.value} is a private attribute", actual=str(self.value), needed="a public attribute"
+        yield (
+            node.target is not getattr
+            or not str(self.value).startswith("_")
+            or Unmet(f"{self.value} is a private attribute", actual=str(self.value), needed="a public attribute")
         )
-        yield isinstance(old, Node) and Unmet(
+        yield not isinstance(old, Node) or Unmet(
             f"{self.at} of {node.name} is {old}, the result of a node",
             "rewire it to another node instead",
             actual=f"the node {old}",
             needed="a constant",
         )
-        yield is_same(old, self.value) and Unmet(
+        yield not is_same(old, self.value) or Unmet(
             f"{self.at} of {node.name} is {old!r} already", actual=repr(old), needed="another value"
         )
         args, kwargs = with_value(node, {self.at: self.value})

@@ -41,13 +41,17 @@ class SwapInputs(Edit):
         except NoSuchPlaceError as error:
             yield Unmet(str(error), "choose two of these", actual="nothing there", needed="two arguments")
             return {}
-        yield not (isinstance(one, Node) or isinstance(other, Node)) and Unmet(
-            f"{self.a} and {self.b} of {node.name} are both constants",
-            "set the arguments instead",
-            actual=f"{one!r} and {other!r}",
-            needed="the result of a node",
+        yield (
+            isinstance(one, Node)
+            or isinstance(other, Node)
+            or Unmet(
+                f"{self.a} and {self.b} of {node.name} are both constants",
+                "set the arguments instead",
+                actual=f"{one!r} and {other!r}",
+                needed="the result of a node",
+            )
         )
-        yield (one is other or is_same(one, other)) and Unmet(
+        yield (one is not other and not is_same(one, other)) or Unmet(
             f"{self.a} and {self.b} of {node.name} are the same", actual=f"{one} twice", needed="two different ones"
         )
         args, kwargs = with_value(node, {self.a: other, self.b: one})

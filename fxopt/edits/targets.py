@@ -96,7 +96,7 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
         return
     writes = old.writes or bool(node.kwargs.get("inplace")) or node.kwargs.get("out") is not None
     words = {True: "writes in place", False: "makes a new tensor"}
-    yield writes != new.writes and Unmet(
+    yield writes == new.writes or Unmet(
         f"{node.name} {words[writes]}, and {new.name} {words[new.writes]}",
         actual=words[new.writes],
         needed=words[writes],
@@ -105,20 +105,24 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
     takes = ", ".join(theirs) or "nothing"
     for i, name in enumerate(mine):
         there = f"takes {theirs[i]} there" if i < len(theirs) else f"takes only {takes}"
-        yield theirs[i : i + 1] != (name,) and Unmet(
+        yield theirs[i : i + 1] == (name,) or Unmet(
             f"{node.name} gives {name} as argument {i}, and {new.name} {there}", actual=name, needed=takes
         )
     given = kwargs_for(node, new)
     for name in given:
-        yield name not in [one.name for one in new.parameters] and Unmet(
+        yield name in [one.name for one in new.parameters] or Unmet(
             f"{node.name} gives {name}, which {new.name} does not take", actual=name, needed=takes
         )
     known = {*mine, *map(_canonical, given)}
     for one in new.parameters:
-        yield (one.default is one.empty and _canonical(one.name) not in known) and Unmet(
-            f"{new.name} needs {one.name}, which {node.name} does not give",
-            actual=", ".join(sorted(known)),
-            needed=takes,
+        yield (
+            one.default is not one.empty
+            or _canonical(one.name) in known
+            or Unmet(
+                f"{new.name} needs {one.name}, which {node.name} does not give",
+                actual=", ".join(sorted(known)),
+                needed=takes,
+            )
         )
 
 

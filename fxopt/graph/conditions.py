@@ -1,6 +1,6 @@
 """Conditions that a site must meet before a pass may rewrite it, and the reason of an unmet one.
 
-A pass writes its conditions as a generator. Each ``yield`` is one condition: False if it is met, an `Unmet` otherwise.
+A pass writes its conditions as a generator. Each ``yield`` is one condition: True if it is met, an `Unmet` otherwise.
 The return value of the generator is the answer if all are met. `decide` walks it, so the same lines decide and explain,
 and the number of conditions met before the first unmet one ranks near misses::
 
@@ -9,16 +9,18 @@ and the number of conditions met before the first unmet one ranks near misses::
 
     def _conditions(self, node, index) -> Conditions[Scaled]:
         module = index.module_of(node)
-        yield module.training and Unmet(f"{node.target} is in training mode", "model.eval()", "training", "evaluation")
+        yield not module.training or Unmet(f"{node.target} is in training mode", "model.eval()")
+        x = yield from of_type(node.args[0], Node, lambda: Unmet(f"{node.name} reads a constant"))
         yield from module_conditions(node, nn.Linear, index)
-        return Scaled(node, module)
+        return Scaled(node, x, module)
 
-The part behind ``and`` is put into words only when it is needed.
+The part behind ``or`` is put into words only when it is needed. `present` and `of_type` return the value that they
+ask for, so its type is known from there on. A rule says the same by `fxopt.require`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
@@ -41,8 +43,22 @@ class Unmet:
     """The value needed."""
 
 
-Condition: TypeAlias = Unmet | Literal[False]
+Condition: TypeAlias = Unmet | Literal[True]
 Conditions: TypeAlias = Generator[Condition, None, T]
+
+
+def present(value: T | None, unmet: Callable[[], Unmet]) -> Conditions[T]:
+    """Require that `value` is there, not None, and return it."""
+    if value is None:
+        yield unmet()
+        raise AssertionError("behind an unmet condition, nothing is asked for")
+    yield True
+    return value
+
+
+def of_type(value: object, kind: type[T], unmet: Callable[[], Unmet]) -> Conditions[T]:
+    """Require that `value` is a `kind`, and return it."""
+    return present(value if isinstance(value, kind) else None, unmet)
 
 
 def decide(site: Node, conditions: Conditions[T]) -> T | Miss:
@@ -54,6 +70,6 @@ def decide(site: Node, conditions: Conditions[T]) -> T | Miss:
         except StopIteration as end:
             answer: T = end.value
             return answer
-        if unmet:
+        if isinstance(unmet, Unmet):  # False is met, too: passes from elsewhere may `yield <fault> and Unmet(...)`
             return Miss(site, unmet.reason, unmet.remedy, actual=unmet.actual, needed=unmet.needed, met=met)
         met += 1

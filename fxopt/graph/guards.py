@@ -39,7 +39,7 @@ def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions
 def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
     """Require the same of a layer that is called as a function on tensors."""
     yield autocast_condition(layer.node, index)
-    yield layer.input is None and Unmet(
+    yield layer.input is not None or Unmet(
         f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
     )
     for role, held in layer.held.items():
@@ -48,7 +48,7 @@ def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
     yield gradient_hook_condition(tensors)
     yield from _tensor_conditions(layer.name, tensors, index)
     if isinstance(layer, LinearLayer):
-        yield layer.weight.dim() != 2 and Unmet(
+        yield layer.weight.dim() == 2 or Unmet(
             f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
             actual=f"{layer.weight.dim()} dimensions",
             needed="2 dimensions",
@@ -88,16 +88,18 @@ def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[
     yield from _sharing_conditions(node, module, path, index)
     tensors = {**module._parameters, **module._buffers}
     yield from _tensor_conditions(path, ((f"{path}.{name}", tensor) for name, tensor in tensors.items()), index)
-    yield input_of(node) is None and Unmet(f"{node.name} is called with arguments other than one input", **_given(node))
+    yield input_of(node) is not None or Unmet(
+        f"{node.name} is called with arguments other than one input", **_given(node)
+    )
 
 
 def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
     """Require that a call of `module` computes the function of its type, and runs without hooks."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     parametrized = "parametrizations" in module._modules and parametrize.is_parametrized(module)
-    yield parametrized and _parametrized(module, path)
-    yield type(module) not in kinds and _another_type(module, path, kinds)
-    yield "forward" in module.__dict__ and Unmet(
+    yield not parametrized or _parametrized(module, path)
+    yield type(module) in kinds or _another_type(module, path, kinds)
+    yield "forward" not in module.__dict__ or Unmet(
         f"{path} has a forward method of its own, set on the instance",
         actual="a forward of its own",
         needed=f"that of {type(module).__name__}",
@@ -109,7 +111,7 @@ def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Condition
 def autocast_condition(node: Node, index: GraphIndex) -> Condition:
     """Require that `node` computes in the dtype of its tensors, with autocast off."""
     enter = index.autocast_around(node)
-    return enter is not None and Unmet(
+    return enter is None or Unmet(
         f"{node.name} runs under autocast ({enter.args[0]}, {enter.args[1]}), which chooses each dtype",
         remedy="capture the model without autocast",
         actual=f"inside {enter.name}",
@@ -123,7 +125,7 @@ def dtype_conditions(layer: Layer, other: Layer) -> Conditions[None]:
         next((f"{t.dtype} on {t.device}" for h in one.held.values() if (t := h.tensor) is not None and t.dim()), "")
         for one in (layer, other)
     )
-    yield mine != theirs and Unmet(
+    yield mine == theirs or Unmet(
         f"{layer.name} is {mine} but {other.name} is {theirs}",
         remedy="bring them to one dtype and device",
         actual=f"{mine} and {theirs}",
@@ -141,7 +143,7 @@ def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
             actual="unknown",
             needed=f"{rank} dimensions",
         )
-    return len(info.shape) != rank and Unmet(
+    return len(info.shape) == rank or Unmet(
         f"{tensor.name} has shape {tuple(info.shape)}: {why}",
         actual=f"{len(info.shape)} dimensions",
         needed=f"{rank} dimensions",
@@ -172,19 +174,19 @@ def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ..
 
 def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:
     calls = index.calls_of(module)
-    yield len(calls) > 1 and Unmet(
+    yield len(calls) <= 1 or Unmet(
         f"{path} is called {len(calls)} times, by {_others(calls, node)} as well, and all calls share its weights",
         actual=f"{len(calls)} calls",
         needed="1 call",
     )
     paths = index.paths_of(module)
-    yield len(paths) > 1 and Unmet(
+    yield len(paths) <= 1 or Unmet(
         f"{path} is registered under {len(paths)} names: {', '.join(paths)}",
         actual=f"{len(paths)} names",
         needed="1 name",
     )
     reads = [read for read in index.reads_of(path) if readers_of(read)]
-    yield bool(reads) and Unmet(
+    yield not reads or Unmet(
         f"{reads[0].name} reads {reads[0].target}, which is in {path}",
         actual=f"read by {reads[0].name}",
         needed="unread",
@@ -205,7 +207,7 @@ def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> 
             needed="a parameter or buffer",
         )
         return
-    yield held.path not in index.owners_of(held.tensor) and Unmet(
+    yield held.path in index.owners_of(held.tensor) or Unmet(
         f"{held.path} is an attribute that is not registered as a parameter or buffer",
         remedy="register it",
         actual="an attribute",
@@ -213,13 +215,13 @@ def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> 
     )
     readers = [other for other in index.reads_of(held.path) if other.users]
     users = [user for other in readers for user in readers_of(other)]
-    yield len(users) > 1 and Unmet(
+    yield len(users) <= 1 or Unmet(
         f"{held.path} is read by {_others(users, layer.node)} as well as by {name}",
         actual=f"{len(users)} readers",
         needed="1 reader",
     )
     places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
-    yield places > 1 and Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
+    yield places <= 1 or Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
     yield _foreign_parent(held.path, index)
 
 
@@ -228,19 +230,27 @@ def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
     paths = [layer.path] if layer.module is not None else [held.path for held in layer.held.values()]
     reads = [(read, user) for path in paths for read in index.reads_of(path) for user in read.users]
     read, user = next(((read, user) for read, user in reads if user is not layer.node), (None, None))
-    return (read is not None and user is not None) and Unmet(
-        f"{user.name} asks for the shape or dtype of {read.target}, a tensor of {layer.name}",
-        actual=f"read by {user.name}",
-        needed="unread",
+    return (
+        read is None
+        or user is None
+        or Unmet(
+            f"{user.name} asks for the shape or dtype of {read.target}, a tensor of {layer.name}",
+            actual=f"read by {user.name}",
+            needed="unread",
+        )
     )
 
 
 def _foreign_parent(path: str, index: GraphIndex) -> Condition:
     parent = index.module_at(path.rpartition(".")[0])
-    return (type(parent) is not nn.Module and parent is not index.gm) and Unmet(
-        f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
-        actual=type(parent).__name__,
-        needed="a plain module of the graph module",
+    return (
+        type(parent) is nn.Module
+        or parent is index.gm
+        or Unmet(
+            f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
+            actual=type(parent).__name__,
+            needed="a plain module of the graph module",
+        )
     )
 
 
@@ -250,22 +260,22 @@ def _tensor_conditions(
     known = [(path, tensor) for path, tensor in tensors if tensor is not None]
     for path, tensor in known:
         owners = index.owners_of(tensor)
-        yield len(owners) > 1 and Unmet(
+        yield len(owners) <= 1 or Unmet(
             f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
             remedy="untie them: give each a copy",
             actual=f"{len(owners)} owners",
             needed="1 owner",
         )
         plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
-        yield (not plain or tensor.is_quantized) and Unmet(
+        yield (plain and not tensor.is_quantized) or Unmet(
             f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
             actual=f"{type(tensor).__name__} ({tensor.layout})",
             needed="a plain strided tensor",
         )
     sized = [(path, tensor) for path, tensor in known if tensor.dim() > 0]
     kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
-    yield len(kinds) > 1 and _mixed(name, sized)
-    yield any(not tensor.is_floating_point() for _, tensor in sized) and Unmet(
+    yield len(kinds) <= 1 or _mixed(name, sized)
+    yield all(tensor.is_floating_point() for _, tensor in sized) or Unmet(
         f"{name} has weights of dtype {sized[0][1].dtype}, not a floating-point dtype",
         actual=str(sized[0][1].dtype),
         needed="a floating-point dtype",

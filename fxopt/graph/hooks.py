@@ -33,7 +33,7 @@ def module_hook_condition(module: nn.Module, path: str) -> Condition:
                 actual=f"{len(hooks)} {what}{'s' if len(hooks) > 1 else ''}",
                 needed="none",
             )
-    return False
+    return True
 
 
 def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) -> Condition:
@@ -47,7 +47,7 @@ def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) 
                 actual="a gradient hook",
                 needed="none",
             )
-    return False
+    return True
 
 
 def gradient_hook_of(tensor: torch.Tensor) -> str:

@@ -78,7 +78,7 @@ _OTHER_NAMES = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truedi
 def jump_condition(node: Node, index: GraphIndex) -> Condition:
     """Require that the value of `node` reaches no jump through operations that work number by number or move them."""
     jump = index.cached_for_a_run(_jumps_behind, lambda: _jumps_behind(index)).get(node)
-    return jump is not None and Unmet(
+    return jump is None or Unmet(
         f"{node.name} reaches {jump.name} ({target_name(jump)}), where a number that is rounded otherwise may come out "
         "on the other side of a bound",
         remedy="leave it as it is; only a rewrite that gives the same bits is safe there",

@@ -36,13 +36,13 @@ def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Coll
         going: nodes that are taken out together with `old`, so that their reads are harmless.
     """
     before, after = info_of(old), info_of(new)
-    yield (before is None or after is None) and Unmet(
+    yield (before is not None and after is not None) or Unmet(
         f"the shape and dtype of {old.name if before is None else new.name} are not known",
         remedy="capture the model with example inputs (fxopt.capture)",
         actual="unknown",
         needed="known",
     )
-    yield before != after and Unmet(
+    yield before == after or Unmet(
         f"{old.name} is {before}, but {new.name} is {after}", actual=str(after), needed=str(before)
     )
     yield from shared_memory_conditions(old, (new,), index, going)
@@ -77,10 +77,14 @@ def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: 
     """
     end = index.gm.graph.output_node()
     yield unwritten_condition(old, old, end, index, f"later, which would then be {what}", may=True)
-    yield (returned and is_returned(old, index)) and Unmet(
-        f"{old.name} is returned, and would then be {what}",
-        actual=f"an output that is {what}",
-        needed="an output with memory of its own",
+    yield (
+        not returned
+        or not is_returned(old, index)
+        or Unmet(
+            f"{old.name} is returned, and would then be {what}",
+            actual=f"an output that is {what}",
+            needed="an output with memory of its own",
+        )
     )
 
 
@@ -108,11 +112,16 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
             actual="unknown strides",
             needed="those of a new tensor",
         )
-    return (not same and needs_contiguous(old, index, turned=turned and not in_order)) and Unmet(
-        f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie otherwise",
-        remedy="give what stands for it by .contiguous()",
-        actual="unknown strides",
-        needed="those of a new tensor",
+    return (
+        same
+        or not needs_contiguous(old, index, turned=turned and not in_order)
+        or Unmet(
+            f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie "
+            "otherwise",
+            remedy="give what stands for it by .contiguous()",
+            actual="unknown strides",
+            needed="those of a new tensor",
+        )
     )
 
 
@@ -121,7 +130,7 @@ def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition
     held = _held_by_it(old, index)
     end = index.gm.graph.output_node()
     if end not in held:
-        return False
+        return True
     for owner in index.origins(source):
         if owner.op in ("placeholder", "get_attr"):
             whose = "the caller's own" if owner.op == "placeholder" else "the model's own"
@@ -137,7 +146,7 @@ def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition
                 actual=f"an output that shares memory with {output.name}",
                 needed="an output with memory of its own",
             )
-    return False
+    return True
 
 
 def _held_by_it(old: Node, index: GraphIndex) -> set[Node]:

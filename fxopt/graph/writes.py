@@ -19,7 +19,7 @@ def unwritten_condition(
     """
     writer = index.writes_between(first, last, tensor)
     if writer is None:
-        return False
+        return True
     opaque = index.effects(writer).opaque
     verb = "may change" if may or opaque else "changes"
     where = when or f"between {first.name} and {last.name}"

@@ -87,6 +87,12 @@ class BatchNormBesideLayer(Match):
     """The nodes between the two, which only pass the channels on."""
 
     @property
+    def input(self) -> Node:
+        """Return the tensor that is normalized."""
+        assert self.bn.input is not None, f"{self.bn.name} has met the condition that it has one input"
+        return self.bn.input
+
+    @property
     def result(self) -> Node:
         """The node that has the numbers of both together."""
         return self.bn.output if self.layer_first else self.layer.output
@@ -95,21 +101,22 @@ class BatchNormBesideLayer(Match):
 Kinds = tuple[type[nn.Module], ...]
 
 
-def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -> Conditions[Affine]:
-    """Require that `bn` is a fixed scale and shift; return these."""
-    yield bn.training is not False and _unmet_mode(bn)
-    yield not {"running_mean", "running_var"} <= set(bn.held) and Unmet(
+def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -> Conditions[tuple[Node, Affine]]:
+    """Require that `bn` is a fixed scale and shift; return its input and these."""
+    yield bn.training is False or _unmet_mode(bn)
+    yield {"running_mean", "running_var"} <= set(bn.held) or Unmet(
         f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
         actual="none",
         needed="a running mean and variance",
     )
-    yield not bn.gives_one_tensor and Unmet(
+    yield bn.gives_one_tensor or Unmet(
         f"{bn.name} gives a tuple, of which more than the first item is used", actual=f"{len(bn.node.users)} users"
     )
     yield from layer_conditions(bn, kinds, index)
-    mean = bn.tensor("running_mean")
-    assert mean is not None
-    yield mean.is_meta and Unmet(
+    x, mean = bn.input, bn.tensor("running_mean")
+    assert x is not None, "a condition of layers"
+    assert mean is not None, "a condition above"
+    yield not mean.is_meta or Unmet(
         f"{bn.name} has no values (its tensors are on the meta device)",
         remedy="load its weights first",
         actual="meta",
@@ -117,12 +124,12 @@ def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -
     )
     affine = Affine.of(bn)
     limit = torch.finfo(mean.dtype).max
-    yield not affine.largest <= limit and Unmet(
+    yield affine.largest <= limit or Unmet(
         f"the scale or shift of {bn.name} is not a finite {mean.dtype}",
         actual=f"{affine.largest:.3g}",
         needed=f"<= {limit:.3g}",
     )
-    return affine
+    return x, affine
 
 
 def fold_conditions(
@@ -134,7 +141,7 @@ def fold_conditions(
     if not layer_first and isinstance(layer, ConvLayer):
         still = not (layer.pads_zeros or layer.transposed) or not bool(affine.shift.any())
         where = "does not cover its edges evenly (it is transposed)" if layer.transposed else "pads with zeros"
-        yield not still and Unmet(
+        yield still or Unmet(
             f"{layer.name} {where}, so at the edges the shift of {bn.name} would be missing",
             actual=f"a shift of up to {affine.shift.abs().max().item():.3g}",
             needed="no padding, or no shift",
@@ -142,9 +149,9 @@ def fold_conditions(
     largest, limit = affine.largest, torch.finfo(layer.weight.dtype).max
     near = largest * 2.0**20 > limit  # only then is it worth computing them to see
     yield (
-        near
-        and not _finite(_folded(*_sources(layer, bn, affine, layer_first)))
-        and Unmet(
+        not near
+        or _finite(_folded(*_sources(layer, bn, affine, layer_first)))
+        or Unmet(
             f"the weights of {layer.name}, scaled, are too large for {layer.weight.dtype}",
             actual=f"scales and shifts of up to {largest:.3g}",
             needed=f"products <= {limit:.3g}",
@@ -156,7 +163,7 @@ def fold_conditions(
 def users_condition(node: Node, wanted: Node, why: str) -> Condition:
     """Require that `wanted` alone reads the numbers of `node`."""
     others = [user.name for user in readers_of(node) if user is not wanted]
-    return bool(others) and Unmet(
+    return not others or Unmet(
         f"{node.name} has other users ({', '.join(others)}), which need it {why}",
         actual=f"{len(others) + 1} users",
         needed=f"{wanted.name} alone",

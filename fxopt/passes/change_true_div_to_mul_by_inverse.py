@@ -8,7 +8,21 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from fxopt.core import Conditions, Exactness, GraphIndex, Match, Miss, Pass, Rewriter, Unmet, decide, info_of, is_tensor
+from fxopt.core import (
+    Conditions,
+    Exactness,
+    GraphIndex,
+    Match,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    info_of,
+    is_tensor,
+    of_type,
+    present,
+)
 
 _aten = torch.ops.aten
 
@@ -63,33 +77,40 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
 
     def _conditions(self, node: Node) -> Conditions[ConstantDivision]:
         rounding = node.kwargs.get("rounding_mode")
-        yield rounding is not None and Unmet(
+        yield rounding is None or Unmet(
             f"{node.name} rounds to whole numbers ({rounding})",
             actual=f"rounding_mode={rounding!r}",
             needed="rounding_mode=None",
         )
-        yield (len(node.args) != 2 or bool(set(node.kwargs) - {"rounding_mode"})) and Unmet(
+        yield (len(node.args) == 2 and set(node.kwargs) <= {"rounding_mode"}) or Unmet(
             f"{node.name} is not called as dividend and divisor",
             actual=f"{len(node.args)} arguments by position",
             needed="2 arguments by position",
         )
-        dividend, divisor = node.args
-        yield not isinstance(dividend, Node) and Unmet(
-            f"{node.name} divides a constant by a tensor; the inverse would not be a constant",
-            actual=f"{dividend} / {divisor}",
-            needed="tensor / constant",
+        first, second = node.args
+        dividend = yield from of_type(
+            first,
+            Node,
+            lambda: Unmet(
+                f"{node.name} divides a constant by a tensor; the inverse would not be a constant",
+                actual=f"{first} / {second}",
+                needed="tensor / constant",
+            ),
         )
-        assert isinstance(dividend, Node)
-        yield (isinstance(divisor, bool) or not isinstance(divisor, int | float)) and Unmet(
-            f"the divisor {divisor} is not a constant number", actual=str(divisor), needed="a number"
+        divisor = yield from present(
+            second if isinstance(second, int | float) and not isinstance(second, bool) else None,
+            lambda: Unmet(f"the divisor {second} is not a constant number", actual=str(second), needed="a number"),
         )
-        assert isinstance(divisor, int | float)
         info = info_of(dividend)
-        yield (info is None and not is_tensor(dividend)) and Unmet(
-            f"{dividend.name} is not known to be a tensor; of a size or a number, the quotient must be exact",
-            remedy="capture the model with example inputs (fxopt.capture), or annotate it as torch.Tensor",
-            actual="unknown",
-            needed="a tensor",
+        yield (
+            info is not None
+            or is_tensor(dividend)
+            or Unmet(
+                f"{dividend.name} is not known to be a tensor; of a size or a number, the quotient must be exact",
+                remedy="capture the model with example inputs (fxopt.capture), or annotate it as torch.Tensor",
+                actual="unknown",
+                needed="a tensor",
+            )
         )
         yield from _rounding_conditions(divisor, info.dtype if info is not None else torch.float32)
         return ConstantDivision(node, dividend, divisor)
@@ -112,19 +133,19 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
 
 def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]:
     """Require that `divisor` and its inverse are normal numbers of the dtype that the division is done in."""
-    yield dtype.is_complex and Unmet(
+    yield not dtype.is_complex or Unmet(
         f"division of {dtype} by a real number treats infinities in its own way",
         actual=str(dtype),
         needed="a real dtype",
     )
     limits = torch.finfo(dtype if dtype.is_floating_point else torch.get_default_dtype())
-    yield _is_too_large(divisor) and Unmet(f"the divisor {divisor} is larger than any float", needed="a float")
+    yield not _is_too_large(divisor) or Unmet(f"the divisor {divisor} is larger than any float", needed="a float")
     size = abs(float(divisor))
-    yield (size == 0 or not math.isfinite(size)) and Unmet(
+    yield (size != 0 and math.isfinite(size)) or Unmet(
         f"the divisor {divisor} has no finite inverse other than zero", actual=str(divisor), needed="finite, not zero"
     )
     for value, what in ((size, f"the divisor {divisor}"), (1 / size, f"the inverse of {divisor}")):
-        yield not limits.tiny <= value <= limits.max and Unmet(
+        yield limits.tiny <= value <= limits.max or Unmet(
             f"{what} is not a normal number of {limits.dtype}",
             actual=f"{value:.3g}",
             needed=f"{limits.tiny:.3g} to {limits.max:.3g}",

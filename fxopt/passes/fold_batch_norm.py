@@ -29,6 +29,7 @@ from fxopt.core import (
     info_of,
     layer_of,
     memory_needed,
+    present,
     rank_condition,
     readers_of,
     unwritten_condition,
@@ -84,39 +85,37 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
         return (match.result,)
 
     def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
-        bn = match.bn
-        assert bn.input is not None
-        stand_in = bn.input
+        bn, stand_in = match.bn, match.input
         # the result of batch norm is contiguous; a view further on may rely on it
         relied_on = any(map(turns, match.through)) if match.layer_first else bool(match.through)
         needed = memory_needed(bn.output, rewriter.index, turned=True) if relied_on else Memory.ANY
         if needed is not Memory.ANY:
-            stand_in = _copied(bn, needed, rewriter)
+            stand_in = _copied(match, needed, rewriter)
         fold(match, rewriter, stand_in)
 
 
-def _copied(bn: BatchNormLayer, needed: Memory, rewriter: Rewriter) -> Node:
-    """Return the input of `bn`, in memory as its consumers need it."""
-    assert bn.input is not None
-    call = copy_for(bn.input, needed, operators=isinstance(bn.node.target, torch._ops.OpOverload))
+def _copied(match: BatchNormBesideLayer, needed: Memory, rewriter: Rewriter) -> Node:
+    """Return the normalized tensor, in memory as its consumers need it."""
+    bn = match.bn
+    call = copy_for(match.input, needed, operators=isinstance(bn.node.target, torch._ops.OpOverload))
     name = f"{bn.node.name}_contiguous"
     return rewriter.insert(*call, name=name, info=info_of(bn.output), made_from=(bn.node,))
 
 
 def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
     """Require that `bn` can be folded into a layer whose output it normalizes."""
-    affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
-    assert bn.input is not None
-    way = [bn.input]
+    normalized, affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
+    way = [normalized]
     while _foldable(way[0], index) is None and (x := source(way[0], index)) is not None:
         way.insert(0, x)
-    layer = _foldable(way[0], index)
-    yield layer is None and Unmet(
-        f"what it normalizes comes from {way[0].name}, not from a linear layer or convolution",
-        actual=way[0].name,
-        needed="a linear layer or convolution",
+    layer = yield from present(
+        _foldable(way[0], index),
+        lambda: Unmet(
+            f"what it normalizes comes from {way[0].name}, not from a linear layer or convolution",
+            actual=way[0].name,
+            needed="a linear layer or convolution",
+        ),
     )
-    assert layer is not None
     for node, user in pairwise([*way, bn.node]):
         yield users_condition(node, user, "as it is")
     match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=True)
@@ -128,24 +127,25 @@ def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
 
 def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
     """Require that `bn` can be folded into a layer that reads its result."""
-    affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
-    assert bn.input is not None
+    normalized, affine = yield from batch_norm_conditions(bn, _BATCH_NORMS, index)
     way, user = [bn.output], _reader(bn.output)
     while user is not None and _foldable(user, index) is None and source(user, index) is way[-1]:
         way.append(user)
         user = _reader(user)
-    layer = _foldable(user, index) if user is not None else None
-    yield (layer is None or layer.input is not way[-1]) and Unmet(
-        f"what it gives, {way[-1].name}, is not read by a linear layer or convolution alone",
-        actual=", ".join(user.name for user in way[-1].users),
-        needed="a linear layer or convolution",
+    behind = _foldable(user, index) if user is not None else None
+    layer = yield from present(
+        behind if behind is not None and behind.input is way[-1] else None,
+        lambda: Unmet(
+            f"what it gives, {way[-1].name}, is not read by a linear layer or convolution alone",
+            actual=", ".join(user.name for user in way[-1].users),
+            needed="a linear layer or convolution",
+        ),
     )
-    assert layer is not None
     for node, reader in pairwise([*way, layer.node]):
         yield users_condition(node, reader, "as it is")
     match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=False)
     yield from _channel_conditions(layer, way, layer_first=False)
-    yield unwritten_condition(bn.input, bn.node, layer.node, index)
+    yield unwritten_condition(normalized, bn.node, layer.node, index)
     return replace(match, through=tuple(way[1:]))
 
 
@@ -171,33 +171,39 @@ def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> 
         way: the tensors from the result of the first to the input of the second.
     """
     at_layer = way[0] if layer_first else way[-1]
-    info = info_of(at_layer)
     if isinstance(layer, ConvLayer):
         place = 1
         yield rank_condition(at_layer, layer.dimensions + 2, "only of a batch of inputs are channels dimension 1")
     else:
-        yield info is None and Unmet(
-            f"the shape of {at_layer.name} is not known: batch norm scales dimension 1, Linear works on the last",
-            remedy="capture the model with example inputs (fxopt.capture)",
-            actual="unknown",
-            needed="a shape",
+        info = yield from present(
+            info_of(at_layer),
+            lambda: Unmet(
+                f"the shape of {at_layer.name} is not known: batch norm scales dimension 1, Linear works on the last",
+                remedy="capture the model with example inputs (fxopt.capture)",
+                actual="unknown",
+                needed="a shape",
+            ),
         )
-        assert info is not None
         place = len(info.shape) - 1
-    current: int | None
     current, end = (place, 1) if layer_first else (1, place)
     for x, node in pairwise(way):
-        assert current is not None
-        current = place_after(node, x, current)
-        yield current is None and Unmet(
-            f"{node.name} may mix the channels of {x.name} with something else",
-            actual=f"{_shape(x)} to {_shape(node)}",
-            needed="channels kept apart",
-        )
-    yield current != end and Unmet(
+        current = yield from _followed(x, node, current)
+    yield current == end or Unmet(
         f"batch norm scales dimension 1, which is not where {layer.name} has its channels",
         actual=f"dimension {current} of {_shape(way[-1])}",
         needed=f"dimension {end}",
+    )
+
+
+def _followed(x: Node, node: Node, place: int) -> Conditions[int]:
+    """Require that it is known where dimension `place` of `x` lies in `node`, and return that."""
+    return present(
+        place_after(node, x, place),
+        lambda: Unmet(
+            f"{node.name} may mix the channels of {x.name} with something else",
+            actual=f"{_shape(x)} to {_shape(node)}",
+            needed="channels kept apart",
+        ),
     )
 
 

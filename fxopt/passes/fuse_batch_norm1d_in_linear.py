@@ -60,20 +60,16 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
         return decide(node, self._conditions(bn, index))
 
     def _conditions(self, bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
-        affine = yield from batch_norm_conditions(bn, (nn.BatchNorm1d,), index)
-        assert bn.input is not None
+        x, affine = yield from batch_norm_conditions(bn, (nn.BatchNorm1d,), index)
         linears = _neighbors(bn, index)
-        yield not linears and Unmet(
-            f"neither its input {bn.input.name} nor a user is a Linear", actual="no Linear", needed="a Linear beside it"
+        yield bool(linears) or Unmet(
+            f"neither its input {x.name} nor a user is a Linear", actual="no Linear", needed="a Linear beside it"
         )
         why = "batch norm scales dimension 1, Linear works on the last, and only of (N, C) are they the same"
-        yield rank_condition(bn.input, 2, why)
-        tried = [decide(bn.node, _neighbor_conditions(bn, affine, linear, index)) for linear in linears]
+        yield rank_condition(x, 2, why)
+        tried = [decide(bn.node, _neighbor_conditions(bn, x, affine, linear, index)) for linear in linears]
         match = next((found for found in tried if isinstance(found, Match)), None)
-        if match is None:
-            yield from _neighbor_conditions(bn, affine, linears[0], index)
-        assert match is not None
-        return match
+        return match or (yield from _neighbor_conditions(bn, x, affine, linears[0], index))
 
     def explain(self, match: BatchNormBesideLayer) -> str:
         what = "rows of the weight" if match.layer_first else "columns of the weight"
@@ -86,8 +82,7 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
         return (match.result,)
 
     def rewrite(self, match: BatchNormBesideLayer, rewriter: Rewriter) -> None:
-        assert match.bn.input is not None
-        fold(match, rewriter, stand_in=match.bn.input)
+        fold(match, rewriter, stand_in=match.input)
 
 
 def _neighbors(bn: BatchNormLayer, index: GraphIndex) -> list[Layer]:
@@ -102,12 +97,11 @@ def _neighbors(bn: BatchNormLayer, index: GraphIndex) -> list[Layer]:
 
 
 def _neighbor_conditions(
-    bn: BatchNormLayer, affine: Affine, linear: Layer, index: GraphIndex
+    bn: BatchNormLayer, x: Node, affine: Affine, linear: Layer, index: GraphIndex
 ) -> Conditions[BatchNormBesideLayer]:
-    assert bn.input is not None
-    linear_first = linear.node is bn.input
+    linear_first = linear.node is x
     first, second = (linear.output, bn.node) if linear_first else (bn.output, linear.node)
     yield users_condition(first, second, "as it is")
     match = yield from fold_conditions(bn, affine, linear, (nn.Linear,), index, layer_first=linear_first)
-    yield not linear_first and unwritten_condition(bn.input, bn.node, linear.node, index)
+    yield linear_first or unwritten_condition(x, bn.node, linear.node, index)
     return match

@@ -16,6 +16,7 @@ from fxopt.core import (
     decide,
     info_of,
     layer_of,
+    of_type,
     rank_condition,
     target_name,
 )
@@ -56,19 +57,16 @@ class FuseBatchNorm2dInConv2d(Pass[BatchNormBesideLayer]):
         return decide(node, self._conditions(bn, index))
 
     def _conditions(self, bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
-        affine = yield from batch_norm_conditions(bn, (nn.BatchNorm2d,), index)
-        assert bn.input is not None
-        conv = layer_of(bn.input, index)
-        yield not isinstance(conv, ConvLayer) and _other_input(bn.input, index)
-        assert isinstance(conv, ConvLayer)
+        x, affine = yield from batch_norm_conditions(bn, (nn.BatchNorm2d,), index)
+        conv = yield from of_type(layer_of(x, index), ConvLayer, lambda: _other_input(x, index))
         match = yield from fold_conditions(bn, affine, conv, (nn.Conv2d,), index, layer_first=True)
         what = f"a{' transposed' if conv.transposed else ''} convolution over {conv.dimensions} dimensions"
-        yield (conv.transposed or conv.dimensions != 2) and Unmet(
+        yield (conv.dimensions == 2 and not conv.transposed) or Unmet(
             f"{conv.name} is {what}", actual=what, needed="a convolution over 2 dimensions"
         )
         yield users_condition(conv.output, bn.node, "before normalization")
         if bn.module is None:  # a BatchNorm2d makes sure itself
-            yield rank_condition(bn.input, 4, "only of (N, C, H, W) does batch norm scale the channels")
+            yield rank_condition(x, 4, "only of (N, C, H, W) does batch norm scale the channels")
         return match
 
     def explain(self, match: BatchNormBesideLayer) -> str:

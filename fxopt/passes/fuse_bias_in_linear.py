@@ -73,17 +73,21 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         assert bias is not None
         assert x is not None
         frozen, free = ("bias", "weight") if weight.requires_grad else ("weight", "bias")
-        yield weight.requires_grad != bias.requires_grad and Unmet(
+        yield weight.requires_grad == bias.requires_grad or Unmet(
             f"{linear.name} has a frozen {frozen} and a {free} that trains; one tensor can't be both",
             remedy="let both train, or none",
             actual=f"{frozen}.requires_grad=False, {free}.requires_grad=True",
             needed="the same of both",
         )
         info = info_of(x)
-        yield (info is not None and info.dtype != weight.dtype) and Unmet(
-            f"{x.name} is {info.dtype if info is not None else ''} but {linear.name} is {weight.dtype}",
-            actual=f"an input of {info.dtype if info is not None else ''}",
-            needed=str(weight.dtype),
+        yield (
+            info is None
+            or info.dtype == weight.dtype
+            or Unmet(
+                f"{x.name} is {info.dtype if info is not None else ''} but {linear.name} is {weight.dtype}",
+                actual=f"an input of {info.dtype if info is not None else ''}",
+                needed=str(weight.dtype),
+            )
         )
         return LinearWithBias(linear.node, x, linear)
 

@@ -180,13 +180,13 @@ def _kind(linear: LinearLayer) -> dict[str, object]:
 def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[None]:
     """Require that `linear` has company; the reason is its difference from the most similar one of `others`."""
     yield from _member_conditions(linear, index)
-    yield not others and Unmet(
+    yield bool(others) or Unmet(
         f"no other linear that reads {x.name} can be merged", actual="none", needed="another linear"
     )
     kind = _kind(linear)
     other = max(others, key=lambda other: sum(kind[what] == value for what, value in _kind(other).items()))
     for what, theirs in _kind(other).items():
-        yield kind[what] != theirs and Unmet(
+        yield kind[what] == theirs or Unmet(
             f"it differs from {other.name}, which reads {x.name} too: {what} is {kind[what]} here, {theirs} there",
             actual=f"{what}: {kind[what]}",
             needed=f"{what}: {theirs}",

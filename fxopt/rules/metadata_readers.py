@@ -70,7 +70,7 @@ def redirect_conditions(redirects: Redirects, shared_ok: bool) -> Conditions[Non
     if redirects.stuck is None:
         return
     reader, node = redirects.stuck
-    yield not shared_ok and Unmet(
+    yield shared_ok or Unmet(
         f"{reader.name} reads metadata of {node.name}, and nothing that is left is known to have the same",
         remedy="" if info_of(node) is not None else "capture the model with example inputs (fxopt.capture)",
         actual=f"{node.name} is {info_of(node) or 'of unknown shape'}",

@@ -126,7 +126,7 @@ class Rule(RulePass):
         yield from _met(member.met)
         yield from own_conditions(member, self.shared_ok, index)
         yield from unwritten_conditions(member, index)
-        yield len(group) < 2 and Unmet(
+        yield len(group) >= 2 or Unmet(
             f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
         )
         return (yield from self._replacement_conditions(node, tuple(group.values()), index))
@@ -329,7 +329,7 @@ def _failed(found: NoBinding) -> Conditions[Any]:
 
 def _met(count: int) -> Conditions[None]:
     for _ in range(count):
-        yield False
+        yield True
 
 
 def _depth(term: Any) -> int:

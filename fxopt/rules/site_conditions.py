@@ -32,10 +32,14 @@ def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Condi
     captured = {root, *inner}
     for node in dict.fromkeys(inner):
         others = [user for user in readers_of(node) if user not in captured]
-        yield (bool(others) and not shared_ok) and Unmet(
-            f"{node.name} is also read by {', '.join(user.name for user in others)}",
-            actual=f"{len(others) + 1} readers",
-            needed="no other reader",
+        yield (
+            not others
+            or shared_ok
+            or Unmet(
+                f"{node.name} is also read by {', '.join(user.name for user in others)}",
+                actual=f"{len(others) + 1} readers",
+                needed="no other reader",
+            )
         )
     for step, node in member.nodes.items():
         if isinstance(step, ModuleCall):
@@ -66,8 +70,11 @@ def same_result_conditions(
             yield from read_instead_conditions(root, stand_in, index, going)
             continue
         before, after = info_of(root), info_of(stand_in) if stand_in is not None else None
-        yield (before is not None and after is not None and before != after) and Unmet(
-            f"{stand_in} is {after}, but {root.name} is {before}", actual=str(after), needed=str(before)
+        yield (
+            before is None
+            or after is None
+            or before == after
+            or Unmet(f"{stand_in} is {after}, but {root.name} is {before}", actual=str(after), needed=str(before))
         )
         yield from shared_memory_conditions(root, _sources(output, replacement, index), index, going)
         if stand_in is not None or (index.is_fresh(root) and _may_have_gaps(output)):

@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.fx import Node
 
+from fxopt.graph.conditions import decide
 from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.nodes import is_tensor
 from fxopt.rules.overloads import ARGUMENTS, UNSEEN, Kind, overloads
@@ -244,7 +245,7 @@ def _plain(value: Any) -> Any:
 def _of_module(node: Node, module: nn.Module) -> Spelling | None:
     if type(module) not in _MODULES or getattr(module, "inplace", False) or len(node.all_input_nodes) != 1:
         return None
-    if any(unaltered_conditions(module, str(node.target), type(module))):
+    if decide(node, unaltered_conditions(module, str(node.target), type(module))) is not None:
         return None
     name, attributes = _MODULES[type(module)]
     values = {ARGUMENTS.get(attribute, attribute): getattr(module, attribute) for attribute in attributes}

@@ -11,7 +11,7 @@ def anchor() -> Node:
 
 def conditions(*met: bool) -> Conditions[str]:
     for i, one in enumerate(met):
-        yield not one and Unmet(f"condition {i} is not met", "meet it", "no", "yes")
+        yield one or Unmet(f"condition {i} is not met", "meet it", "no", "yes")
     return "all are met"
 
 
@@ -31,9 +31,9 @@ def test_the_first_unmet_one_is_a_miss_that_counts_those_met_before() -> None:
 
 def test_conditions_of_conditions_are_counted_too() -> None:
     def outer() -> Conditions[str]:
-        yield False
+        yield True
         inner = yield from conditions(True, True)
-        yield inner == "all are met" and Unmet("stop")
+        yield inner != "all are met" or Unmet("stop")
         return ""
 
     miss = decide(anchor(), outer())
