@@ -28,8 +28,10 @@ from fxopt import (
     compose,
     fingerprint,
 )
-from fxopt.core import Ledger, shared_copy
+from fxopt.core import GraphIndex, Ledger, Rewriter, shared_copy
+from fxopt.core.rewriter import Run
 from fxopt.graph.marks import LEDGER
+from fxopt.recording.patch import undo
 from tests.examples import EXAMPLES, Example
 
 ATTENTION, CONV = EXAMPLES[0], EXAMPLES[3]
@@ -435,3 +437,25 @@ def test_all_passes_and_a_hand_together_travel_move_and_reverse(example: Example
     gm = copy.deepcopy(gm)
     whole(gm, reverse=True)
     assert fingerprint(gm) == fingerprint(pristine.double())
+
+
+def test_a_hook_on_a_copy_with_other_tensors_does_not_reach_the_users_module() -> None:
+    linear = nn.Linear(2, 2)
+    fxopt.with_tensors(linear, bias=None).register_forward_hook(lambda *_: None)
+    assert not linear._forward_hooks
+    assert linear.bias is not None
+
+
+def test_the_reversal_of_a_parameter_in_place_of_a_buffer_leaves_the_buffer_out_of_the_state_dict() -> None:
+    root, graph = nn.Module(), torch.fx.Graph()
+    root.register_buffer("scale", torch.ones(2), persistent=False)
+    graph.output(graph.get_attr("scale"))
+    gm = GraphModule(root, graph)
+    gm._non_persistent_buffers_set.add("scale")
+    index = GraphIndex(gm)
+    rewriter = Rewriter(index, gm.graph.output_node(), "Learned", "signature", Run())
+    rewriter.set_tensor("scale", nn.Parameter(torch.zeros(2)))
+    assert list(gm.state_dict()) == ["scale"]
+    undo(index, [rewriter.patch()])
+    assert list(gm.state_dict()) == []
+    assert torch.equal(gm.scale, torch.ones(2))
