@@ -70,6 +70,9 @@ def token_of(example: Any, medium: Medium) -> int | None:
 
 def _placed(example: Any, medium: Medium, token: int) -> tuple[Any, int]:
     """Return the example with the medium in a shape that the model takes, and the number of its features in a row."""
+    queries = getattr(example.config, "num_query_tokens", None)
+    if isinstance(queries, int):  # a Q-former stands between, as in BLIP-2
+        return example, queries
     method = getattr(example.model, medium.method)
     takes = inspect.signature(method).parameters
     names = [name for name in (medium.input, *companions_of(example.model)) if name in takes and name in example.takes]

@@ -8,7 +8,7 @@ _SMALL = {
     "hidden_size": 64, "d_model": 64, "n_embd": 64, "embed_dim": 64, "dim": 64, "embedding_size": 64,
     "projection_dim": 64, "projection_size": 64, "out_hidden_size": 64, "encoder_hidden_size": 64,
     "vision_output_dim": 64, "projector_input_dim": 64, "projector_output_dim": 64, "rotary_dim": 16,
-    "mm_tokens_per_image": 4,
+    "mm_tokens_per_image": 4, "word_embed_proj_dim": 64,
     "num_attention_heads": 4, "n_head": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4, "num_heads": 4,
     "attention_heads": 4, "n_heads": 4, "head_dim": 16, "intermediate_size": 96, "encoder_ffn_dim": 96,
     "decoder_ffn_dim": 96, "ffn_dim": 96, "d_ff": 96, "d_kv": 16, "n_inner": 96, "mlp_dim": 96,

@@ -42,6 +42,7 @@ def assert_captured_and_restored(model: nn.Module, inputs: dict[str, Any], **opt
     [
         ("qwen2_vl", ["input_ids", "attention_mask", "pixel_values", "image_grid_thw", "mm_token_type_ids"]),
         ("idefics", ["input_ids", "attention_mask", "pixel_values", "image_attention_mask"]),
+        ("blip-2", ["pixel_values", "input_ids", "attention_mask"]),
         ("kosmos-2", ["pixel_values", "input_ids", "image_embeds_position_mask", "attention_mask"]),
         pytest.param("clap", ["input_ids", "input_features", "attention_mask"], marks=pytest.mark.slow),
         ("kimi_k25_vision", ["pixel_values", "grid_thw"]),
