@@ -25,6 +25,13 @@ def main_input(model: nn.Module) -> Any:
     return next((name for name in (encoders, "input_ids", "pixel_values") if name in takes), main)
 
 
+def has_several_kinds(model: nn.Module) -> bool:
+    """Return whether the model is a Perceiver that reads images, sound and labels at once."""
+    perceiver = getattr(model, "perceiver", model)
+    kinds = getattr(getattr(perceiver, "input_preprocessor", None), "modalities", ())
+    return set(kinds) == {"image", "audio", "label"}
+
+
 def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor | dict[str, Tensor]:
     """Return the input of a Perceiver, as its preprocessor decides; without one, vectors of its own width."""
     kind = type(example.model).__name__
@@ -37,7 +44,7 @@ def inputs_of_any_kind(example: Any, generator: Generator) -> Tensor | dict[str,
         return ids
     if "OpticalFlow" in kind:  # two frames, and of each pixel the 3 x 3 around it in three colors
         return torch.randn(example.batch, 2, 27, *example.known("train_size"), generator=generator)
-    if {"image", "audio", "label"} == set(getattr(preprocessor, "modalities", ())):
+    if has_several_kinds(example.model):
         return _video_with_sound(example, generator)
     raise InputError(
         f"no rule makes an example of inputs of {kind}, whose preprocessor is a {type(preprocessor).__name__}: "

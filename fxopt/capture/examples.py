@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from fxopt.capture.checks import InputError
 from fxopt.capture.documented import documented
-from fxopt.capture.example_any import main_input
+from fxopt.capture.example_any import has_several_kinds, main_input
 from fxopt.capture.example_images import companions_of
 from fxopt.capture.example_media import first_taken, is_in_doubt, with_media
 from fxopt.capture.example_rules import CACHES, SERIES, Example
@@ -138,7 +138,9 @@ def default_names(model: nn.Module) -> list[str]:
         names.append("decoder_input_ids")
     fixed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [name for name, each in takes.items() if each.default is each.empty and each.kind not in fixed]
-    needed += [name for name in ("visual_feats", "visual_pos", "subsampled_output_points") if name in takes]
+    needed += [name for name in ("visual_feats", "visual_pos") if name in takes]
+    if "subsampled_output_points" in takes and has_several_kinds(model):
+        needed.append("subsampled_output_points")
     if "pixel_values" in names:
         needed += [name for name in companions_of(model) if name in takes and "video" not in name]
     if names[0] == "input_features":

@@ -35,7 +35,7 @@ def result_soon(job: Job[T], told: str, *, can_cancel: bool = False) -> T | None
     return job.result
 
 
-def _line(job: Job[T], told: str, begun: float, can_cancel: bool) -> None:
+def _line(job: Job[T], told: str, begun: float, can_cancel: bool = False) -> None:
     # A run of this line that was asked for before something newer took its place would stand there for good.
     if not job.running or job.is_cancelled:
         st.rerun()
