@@ -20,6 +20,7 @@ from fxopt import (
 )
 from fxopt.core import Ledger
 from fxopt.models import LocalFolder
+from tests.quick import quick
 
 transformers = pytest.importorskip("transformers")
 
@@ -148,7 +149,7 @@ TINY = {
 }
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", quick(TINY, "bert", "gpt2", "llama"))
 def test_all_passes_keep_the_numbers_and_restore_every_architecture(name: str) -> None:
     model = TINY[name]()
     gm = fxopt.trace(model)

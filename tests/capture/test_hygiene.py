@@ -282,6 +282,7 @@ def test_two_captures_at_once_both_work() -> None:
         torch.testing.assert_close(gm(x), model(x))
 
 
+@pytest.mark.slow
 def test_the_first_recording_of_a_process_leaves_it_without_a_warning() -> None:
     """It imports torch's compiler, which wraps `torch.manual_seed`."""
     code = """

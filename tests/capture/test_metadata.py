@@ -12,7 +12,8 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from fxopt.capture import capture, example_inputs, rungs, trace
 from fxopt.graph.nodes import TensorInfo, info_of, module_stack_of, source_of
-from tests.capture.zoo import PLAIN, TRANSFORMERS, build, quick
+from tests.capture.zoo import PLAIN, TRANSFORMERS, build
+from tests.quick import quick
 
 BATCH, SEQUENCE = 5, 19
 

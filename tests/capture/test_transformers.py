@@ -15,7 +15,8 @@ from torch.fx import GraphModule
 from fxopt.capture import CaptureReport, InputSizeError, example_inputs, trace
 from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, module_stack_of, source_of
 from tests.capture.asserts import assert_equal_up_to_rounding, called_layers
-from tests.capture.zoo import TRANSFORMERS, leaf_calls, quick
+from tests.capture.zoo import TRANSFORMERS, leaf_calls
+from tests.quick import quick
 
 
 @dataclass(frozen=True, eq=False)

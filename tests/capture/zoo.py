@@ -5,10 +5,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
@@ -22,11 +21,6 @@ TRANSFORMERS: dict[str, Callable[[], nn.Module]] = {
     )
 }  # fmt: skip
 """One model of each family, for what is tested in detail; `tests.capture.matrix` has all."""
-
-
-def quick(names: Iterable[str], *representatives: str) -> list[Any]:
-    """Return the names as parameters of a test, slow but for the representatives."""
-    return [name if name in representatives else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 def leaf_calls(model: nn.Module, *args: Any, **kwargs: Any) -> list[str]:

@@ -117,6 +117,7 @@ def test_asking_for_a_signature_changes_nothing() -> None:
     assert vars(transformation) == {"factor": 2}
 
 
+@pytest.mark.slow
 def test_signatures_are_the_same_in_every_process() -> None:
     code = "import fxopt; print(fxopt.MergeLinears().signature, fxopt.compose(fxopt.MergeLinears()).signature)"
     runs = {

@@ -95,7 +95,11 @@ def test_an_edited_graph_runs_and_returns_what_its_metadata_says(edit: Edit) -> 
 
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.combinations(BESIDE, 2)), ids=lambda edit: edit.name)
-@pytest.mark.parametrize("pass_", [MergeLinears(), FuseBatchNorm2dInConv2d()], ids=lambda pass_: pass_.name)
+@pytest.mark.parametrize(
+    "pass_",
+    [MergeLinears(), pytest.param(FuseBatchNorm2dInConv2d(), marks=pytest.mark.slow)],
+    ids=lambda pass_: pass_.name,
+)
 def test_edits_and_a_pass_go_off_in_any_order(one: Edit, other: Edit, pass_: fxopt.Pass) -> None:
     for order in itertools.permutations((one, other, pass_)):
         wb = Workbench(small())
@@ -107,6 +111,7 @@ def test_edits_and_a_pass_go_off_in_any_order(one: Edit, other: Edit, pass_: fxo
         assert wb.is_restored
 
 
+@pytest.mark.slow
 def test_a_random_walk_of_edits_and_passes_is_a_replay_and_comes_back() -> None:
     draw = random.Random(5)
     wb = Workbench(small())

@@ -60,7 +60,9 @@ def layers(gm: Any) -> list[Layer]:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("padding", [0, 1])
-@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize(
+    "dimensions", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_a_convolution_reads_the_same_at_every_level(dimensions: int, padding: int, transposed: bool) -> None:
     name = f"conv{'_transpose' if transposed else ''}{dimensions}d"
     kind = getattr(nn, f"Conv{'Transpose' if transposed else ''}{dimensions}d")

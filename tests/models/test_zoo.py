@@ -10,6 +10,7 @@ from torch import nn
 
 from fxopt.errors import ModelError
 from fxopt.models import ARCHITECTURES, ZOO, Architecture, ModelSource, model_source
+from tests.quick import quick
 
 ALIKE = ("vit-base", "mpnet-base", "distilbert-base")
 """Large models beside which another is quicker and of the same kind."""
@@ -62,7 +63,7 @@ def test_each_model_runs_on_its_inputs_and_leaves_the_generator_alone(source: Mo
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("key", ["llama-small", "resnet-50", "groupvit"])
+@pytest.mark.parametrize("key", quick(["llama-small", "resnet-50", "groupvit"], "groupvit"))
 def test_weights_and_inputs_are_the_same_on_each_build(key: str) -> None:
     source = model_source(key)
     one = source.build()
@@ -84,6 +85,7 @@ def test_rows_of_a_batch_of_text_are_padded() -> None:
     assert inputs["input_ids"][1, -2:].tolist() == [model.config.pad_token_id] * 2
 
 
+@pytest.mark.slow
 def test_the_longest_sequence_that_is_offered_fits_the_positions() -> None:
     for key in ("mpnet-base", "distilbert-base"):
         source = model_source(key)

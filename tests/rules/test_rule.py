@@ -146,7 +146,11 @@ def cases() -> list[Case]:
     return [Case.of(f"net {i}", Net(f, **children).eval(), (X,)) for i, (f, children) in enumerate(FORWARDS)]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "rule",
+    [*RULES[:3], *(pytest.param(rule, marks=pytest.mark.slow) for rule in RULES[3:])],
+    ids=lambda rule: rule.name,
+)
 def test_it_obeys_the_laws_of_passes(rule: Rule) -> None:
     report = check_pass(rule, cases())
     assert report.sites > 0

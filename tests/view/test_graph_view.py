@@ -95,6 +95,7 @@ def test_looking_at_a_graph_changes_nothing() -> None:
     assert (gm.code, [dict(node.meta) for node in gm.graph.nodes], list(gm.state_dict())) == before
 
 
+@pytest.mark.slow
 def test_the_digest_is_the_same_in_another_process() -> None:
     program = "from tests.view import graphs; print(graphs.encoder(2).digest)"
     command = [sys.executable, "-c", program]

@@ -1,0 +1,13 @@
+"""Parameters of a test, most of which run among the slow tests alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def quick(values: Iterable[Any], *representatives: Any) -> list[Any]:
+    """Return the values as parameters of a test, slow but for the representatives."""
+    return [value if value in representatives else pytest.param(value, marks=pytest.mark.slow) for value in values]
