@@ -48,9 +48,9 @@ def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | 
         names = [name for name, _ in counter.guessed.most_common()]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         notes.append(f"without a formula, counted as one for each number: {', '.join(names[:NAMED])}{more}")
-    if worker.failed:
-        notes.append(f"not counted, as their work depends on the data: {', '.join(worker.failed)}")
-    return _costs("FLOP", worker.flops, "; ".join(notes)), _costs("byte", worker.bytes, "; ".join(notes[1:]))
+    failed = f"not counted, as their work depends on the data: {', '.join(worker.failed)}" if worker.failed else ""
+    flops = _costs("FLOP", worker.flops, "; ".join(filter(None, (*notes, failed))))
+    return flops, _costs("byte", worker.bytes, failed)
 
 
 def _costs(unit: Unit, found: Mapping[str, int], note: str) -> Costs:

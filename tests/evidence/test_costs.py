@@ -101,6 +101,15 @@ def test_a_node_whose_work_depends_on_the_data_is_named_and_the_rest_is_counted(
     assert "not counted, as their work depends on the data: item, mul" in flops.note
 
 
+def test_a_node_that_is_not_counted_is_named_for_bytes_too_where_all_others_have_a_formula() -> None:
+    class Model(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.relu() * x[0].item()
+
+    flops, moved = work_costs(symbolic_trace(Model()), (torch.ones(5),))
+    assert flops.note == moved.note == "not counted, as their work depends on the data: item, mul"
+
+
 def test_counting_leaves_the_model_and_the_inputs_as_they_were() -> None:
     gm = symbolic_trace(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout(0.5))).train()
     x = torch.randn(2, 3, 5, 5)
