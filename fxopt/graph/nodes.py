@@ -182,7 +182,10 @@ def target_name(node: Node) -> str:
 
 
 def operation_name(node: Node) -> str:
-    """Return the operation in one word, in any spelling: ``view`` for ``.view`` and ``aten.view.default`` alike."""
+    """Return the function or method that is called, in one word: ``view`` for ``.view`` and ``aten.view.default``.
+
+    For other nodes, such as the call of a module, that is an empty string.
+    """
     if isinstance(node.target, torch._ops.OpOverload):
         return str(node.target.overloadpacket.__name__)
     return str(node.target) if node.op == "call_method" else str(getattr(node.target, "__name__", ""))

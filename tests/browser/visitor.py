@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 APP = Path(__file__).parents[2] / "app.py"
 FOLD = "FuseBatchNorm2dInConv2d"
+"""The page opens on a model with seven batch norms. This pass folds four of them, and two are its near misses."""
 
 
 class Visitor:
