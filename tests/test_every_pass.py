@@ -18,6 +18,7 @@ from fxopt.core import Ledger, shared_copy
 from fxopt.testing import LAWS, Case, Law, check, title
 from tests.examples import Example, outputs
 from tests.passes.declared import EXAMPLES, file_of_tests
+from tests.quick import third
 
 PASSES = [kind() for kind in ALL_PASSES]
 every_pass = pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
@@ -111,7 +112,7 @@ def test_all_passes_together_never_touch_the_users_model(example: Example) -> No
         assert torch.equal(a, b)
 
 
-@every_example
+@pytest.mark.parametrize("example", third(EXAMPLES), ids=lambda e: e.name)
 def test_any_order_of_switching_gives_the_graph_of_what_is_on(example: Example) -> None:
     gm = example.graph()
     draw = random.Random(0)

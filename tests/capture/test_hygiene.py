@@ -298,6 +298,7 @@ def test_the_first_recording_of_a_process_leaves_it_without_a_warning() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_model_that_compiles_for_the_first_time_is_no_trace_left_behind() -> None:
     """Torch's compiler then notes for good when a module is made."""
     code = """

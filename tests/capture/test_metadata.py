@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from fxopt.capture import capture, example_inputs, rungs, trace
 from fxopt.graph.nodes import TensorInfo, info_of, module_stack_of, source_of
 from tests.capture.zoo import PLAIN, TRANSFORMERS, build
-from tests.quick import quick
+from tests.quick import quick, third
 
 BATCH, SEQUENCE = 5, 19
 
@@ -92,7 +92,7 @@ def test_sizes_are_written_in_names_that_a_person_can_read(traced: Any) -> None:
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", third(PLAIN))
 def test_every_tensor_of_a_plain_module_is_told(name: str, recorded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if recorded:
         monkeypatch.setattr(rungs, "is_plain", lambda model: False)

@@ -51,7 +51,10 @@ def same(one: Any, other: Any) -> bool:
 CASES = [(name, True) for name in NAMES] + [(name, False) for name in ("torch", "inf", "slice")]
 
 
-@pytest.mark.parametrize(("name", "plain"), CASES)
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [case if i % 3 == 0 else pytest.param(*case, marks=pytest.mark.slow) for i, case in enumerate(CASES)],
+)
 def test_an_input_may_be_called_like_what_generated_code_uses(
     name: str, plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
