@@ -46,7 +46,7 @@ def test_a_constant_is_edited_seen_in_the_outputs_undone_and_restored_bit_for_bi
     expect(page.get_by_role("textbox", name="args[1], other")).to_have_value("3.4641016151377544", timeout=60_000)
     page.keyboard.press("Control+y")
     visitor.sees_badge("1 site on")
-    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Remove", exact=True).click()
     visitor.sees_badge("restored, bit for bit")
 
 

@@ -40,15 +40,18 @@ def test_what_is_done_at_once_is_seen_everywhere(page: Page, serve: Callable[...
     visitor = Visitor(page, serve(APP))
     for on in (True, False, True):
         name = "stem_relu" if on else "stem_conv"
-        page.evaluate(
+        page.wait_for_function(  # a row that is looked at from now on, or no more, is for a moment not there
             """([name, label]) => {
                 const view = __fxopt.views[0];
                 const labels = [...document.querySelectorAll("label")];
+                const row = labels.find((one) => one.textContent.trim() === label);
+                if (!row) return false;
                 view.select(view.scene.find(name), "now");
-                labels.find((one) => one.textContent.trim() === label).querySelector("input").click();
+                row.querySelector("input").click();
                 document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
+                return true;
             }""",
-            [name, FOLD],
+            arg=[name, FOLD],
         )
         visitor.sees_badge("4 sites on" if on else "restored, bit for bit")
         expect(page.locator(".st-key-inspected code").first).to_have_text(name)
