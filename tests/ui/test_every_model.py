@@ -23,15 +23,13 @@ def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: s
             next(one for one in app.toggle if one.label == state.name).set_value(True).run()
             assert not app.exception, app.exception[0].value
             assert not app.error, app.error[0].value
-    # GPT-2's layers are Conv1D, which no pass of ours looks at.
-    assert session.workbench.is_changed == (key != "gpt2")
+    assert session.workbench.is_changed
     examples = {(node.op, node.target): node.name for node in session.view_of("Now").nodes}
     for name in list(examples.values())[:40]:
         session.select(name)
         app.run()
         assert not app.exception, app.exception[0].value
-    if key == "gpt2":
-        assert sum("no site in this model" in text.value for text in app.caption) == len(session.workbench.states)
-        return
+    if key == "gpt2":  # its layers are Conv1D, at which RemoveIdentities alone finds a site: dropout
+        assert sum("no site in this model" in text.value for text in app.caption) == len(session.workbench.states) - 1
     app.button(key="reverse all").click().run()
     assert any("restored, bit for bit" in text.value for text in app.markdown)
