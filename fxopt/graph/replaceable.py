@@ -65,7 +65,7 @@ def shared_memory_conditions(
         for tensor in (old, source):
             when = f"later, which {old.name} and {source.name} then share"
             yield unwritten_condition(tensor, old, end, index, when, may=True)
-        yield _returned_condition(old, source, index)
+        yield returned_condition(old, source, index)
 
 
 def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
@@ -125,7 +125,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
     )
 
 
-def _returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition:
+def returned_condition(old: Node, source: Node, index: GraphIndex) -> Condition:
     """Require that the caller gets by way of `old` a tensor that he has not got already."""
     held = _held_by_it(old, index)
     end = index.gm.graph.output_node()

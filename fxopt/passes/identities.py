@@ -10,9 +10,14 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.fx import Node
 
-from fxopt.core import Exactness
+from fxopt.core import Exactness, GraphIndex, Miss, Scan
+from fxopt.graph.conditions import Unmet
+from fxopt.graph.replaceable import returned_condition
+from fxopt.graph.site import ALL_MET
 from fxopt.rules import RuleSet, require, rewrite
+from fxopt.rules.rule_pass import RuleMatch
 
 
 @rewrite(exactness=Exactness.BITWISE)
@@ -164,3 +169,20 @@ class RemoveIdentities(RuleSet):
         dropout_layer,
         identity_layer,
     )
+
+    def _scan(self, index: GraphIndex) -> Scan[RuleMatch]:
+        """Find the sites. Of identities in a row, each is judged by the value that is left where those before it go."""
+        found = super()._scan(index)
+        matches: list[RuleMatch] = []
+        misses = list(found.misses)
+        left: dict[Node, Node] = {}
+        for match in found.matches:
+            source = match.members[0].values["x"]
+            last = left.get(source, source)
+            unmet = last is source or returned_condition(match.anchor, last, index)
+            if isinstance(unmet, Unmet):
+                misses.append(Miss(match.anchor, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET))
+            else:
+                matches.append(match)
+                left[match.anchor] = last
+        return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
