@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.fx import Node
+from torch.fx import GraphModule
 
-from fxopt.core import Exactness, GraphIndex, Miss, Scan
-from fxopt.graph.conditions import Unmet
-from fxopt.graph.replaceable import returned_condition
+from fxopt.core import Exactness, GraphIndex, Miss, Scan, shared_copy
 from fxopt.graph.site import ALL_MET
 from fxopt.rules import RuleSet, require, rewrite
 from fxopt.rules.rule_pass import RuleMatch
@@ -171,18 +170,39 @@ class RemoveIdentities(RuleSet):
     )
 
     def _scan(self, index: GraphIndex) -> Scan[RuleMatch]:
-        """Find the sites. Of identities in a row, each is judged by the value that is left where those before it go."""
+        """Find the sites. Those in a row share an input once the first are gone, so they are tried on a copy."""
         found = super()._scan(index)
+        roots = {match.anchor for match in found.matches}
+        if not any(match.members[0].values["x"] in roots for match in found.matches):
+            return found
+        trial = shared_copy(index.gm)
+        done = [entry.site for entry in self._apply(GraphIndex(trial), None)]
+        order = {site: number for number, site in enumerate(done)}
         matches: list[RuleMatch] = []
-        misses = list(found.misses)
-        left: dict[Node, Node] = {}
+        left: list[RuleMatch] = []
+        last = -1
         for match in found.matches:
-            source = match.members[0].values["x"]
-            last = left.get(source, source)
-            unmet = last is source or returned_condition(match.anchor, last, index)
-            if isinstance(unmet, Unmet):
-                misses.append(Miss(match.anchor, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET))
-            else:
+            if order.get(match.site, -1) > last:
                 matches.append(match)
-                left[match.anchor] = last
+                last = order[match.site]
+            else:
+                left.append(match)
+        misses = (*found.misses, *self._misses_of(left, trial))
         return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
+
+    def _misses_of(self, left: list[RuleMatch], trial: GraphModule) -> Iterator[Miss]:
+        """Return a miss for each of the matches that are no sites beside the others, which are rewritten in `trial`."""
+        reasons = {miss.site: miss for miss in super()._scan(GraphIndex(trial)).misses}
+        for match in left:
+            miss = reasons.get(match.site)
+            yield (
+                Miss(
+                    match.anchor,
+                    f"its input {match.members[0].values['x']} is a site that comes first",
+                    "look again when that is rewritten",
+                    actual="two sites in a row",
+                    needed="one",
+                )
+                if miss is None
+                else Miss(match.anchor, miss.reason, miss.remedy, miss.actual, miss.needed, met=ALL_MET)
+            )

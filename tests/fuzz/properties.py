@@ -27,7 +27,8 @@ def check_pass(built: Built, pass_: Pass[Any], draw: random.Random) -> int:
     assert fingerprint(gm) == start, "scan changed something"
     pass_.apply(GraphIndex(gm))
     done = [entry.site for entry in entries_of(gm)]
-    assert done[: len(found)] == found, "apply does not do what scan says"
+    rest = iter(done)
+    assert all(site in rest for site in found), "apply does not do what scan says, in its order"
     check_numbers(built, gm)
     once = fingerprint(gm)
     pass_.apply(GraphIndex(gm))

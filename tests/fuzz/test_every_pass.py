@@ -85,19 +85,9 @@ def numbers() -> Iterator[int]:
     return iter(range(first, first + 10**6))
 
 
-KNOWN = pytest.mark.xfail(
-    strict=False,
-    reason="scan may name other sites than apply does, of identities in a row; seed 5 is mended, others are not",
-)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 1200)
-@pytest.mark.parametrize(
-    "pass_",
-    [pytest.param(one, marks=KNOWN) if one.name == "RemoveIdentities" else one for one in PASSES],
-    ids=call_of,
-)
+@every_pass
 def test_the_laws_hold_for_a_minute_of_random_programs(pass_: Pass[Any], record_property: Callable[..., None]) -> None:
     done: Counter[str] = Counter()
     end = time.monotonic() + (SECONDS / len(RULES) if isinstance(pass_, Rule) else SECONDS)

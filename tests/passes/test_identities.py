@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from fxopt import RemoveIdentities
+from fxopt.core import GraphIndex
 from fxopt.testing import Case, check_pass
 from tests.examples import outputs
 from tests.passes.asserts import Net, assert_left_alone, captured, traced
@@ -109,6 +110,25 @@ def test_what_may_be_told_apart_is_left_alone_with_a_reason(forward: Callable[..
 def test_of_other_operations_there_is_nothing_to_say(forward: Callable[..., Any]) -> None:
     scan = RemoveIdentities().scan(traced(forward, X))
     assert (scan.matches, scan.misses) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("forward", "sites", "reason"),
+    [
+        (lambda m, x: (x, F.dropout(m.drop(m.identity(x)), training=False)), ["identity", "drop", "dropout"], None),
+        (lambda m, x: m.identity(x) * 1, ["identity"], "mul is returned, and would be the caller's own x"),
+        (lambda m, x: m.identity(x + 2) * 1 / 1, ["identity", "mul", "truediv"], None),
+    ],
+    ids=["views of the caller's own", "a copy of the caller's own", "a tensor of its own"],
+)
+def test_of_identities_in_a_row_the_scan_names_those_that_go(
+    forward: Callable[..., Any], sites: list[str], reason: str | None
+) -> None:
+    gm = captured(forward, X, **layers())
+    scan = RemoveIdentities().scan(gm)
+    assert [match.site for match in scan.matches] == sites
+    assert [miss.reason[: len(reason or "")] for miss in scan.misses] == ([] if reason is None else [reason])
+    assert [entry.site for entry in RemoveIdentities().apply(GraphIndex(gm))] == sites
 
 
 def test_the_page_reads_which_identity_it_is() -> None:
