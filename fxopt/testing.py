@@ -161,8 +161,8 @@ def check(law: Law, pass_: Pass[Any], case: Case) -> None:
     try:
         law(pass_, case)
     except Exception as error:
-        what = str(error) if isinstance(error, LawBroken) else f"{type(error).__name__}: {error}"
-        raise LawBroken(f"{pass_.name} on {case.name}, law: {title(law)}: {what}") from error
+        reason = str(error) if isinstance(error, LawBroken) else f"{type(error).__name__}: {error}"
+        raise LawBroken(f"{pass_.name} on {case.name}, law: {title(law)}: {reason}") from error
 
 
 def title(law: Law) -> str:
@@ -288,8 +288,8 @@ def there_are_no_hidden_effects(pass_: Pass[Any], case: Case) -> None:
         pass_.explain(match)
     pass_(gm)
     pass_.undo(gm)
-    for what, value in _world().items():
-        _demand(value == before[what], f"it changed {what}")
+    for name, value in _world().items():
+        _demand(value == before[name], f"it changed {name}")
     _demand(pass_.signature == signature, "its signature changed in the course of running")
 
 
@@ -490,5 +490,5 @@ def _world() -> dict[str, object]:
     }
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -91,8 +91,8 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
     """Check that the arguments of `node` fit the parameters of `new`."""
     old = target_of(node)
     if old is None:
-        what = target_name(node)
-        yield Unmet(f"the parameter names of {what} are not known", actual=what, needed="a function of torch")
+        target = target_name(node)
+        yield Unmet(f"the parameter names of {target} are not known", actual=target, needed="a function of torch")
         return
     writes = old.writes or bool(node.kwargs.get("inplace")) or node.kwargs.get("out") is not None
     words = {True: "writes in place", False: "makes a new tensor"}

@@ -49,8 +49,8 @@ def effects_of(node: Node, module: nn.Module | None = None) -> Effects:
         return Effects()
     known = operator_of(node.target, node.op == "call_method")
     if known.opaque or _is_given_code(node):
-        what = known.opaque or "given a function to call"
-        return Effects(tuple(inputs_of(node)), False, True, what)
+        kind = known.opaque or "given a function to call"
+        return Effects(tuple(inputs_of(node)), False, True, kind)
     if is_metadata(node):
         return Effects(returns_new_memory=True)
     if node.target is getattr:

@@ -168,8 +168,8 @@ def _parametrized(module: nn.Module, path: str) -> Unmet:
 def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ...]) -> Unmet:
     base = next((kind for kind in kinds if isinstance(module, kind)), None)
     needed = " or ".join(kind.__name__ for kind in kinds)
-    what = f"a subclass of {base.__name__} that may compute something else" if base else f"not a {needed}"
-    return Unmet(f"{path} is a {type(module).__name__}, {what}", actual=type(module).__name__, needed=needed)
+    kind = f"a subclass of {base.__name__} that may compute something else" if base else f"not a {needed}"
+    return Unmet(f"{path} is a {type(module).__name__}, {kind}", actual=type(module).__name__, needed=needed)
 
 
 def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:

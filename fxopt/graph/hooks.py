@@ -25,12 +25,12 @@ def module_hook_condition(module: nn.Module, path: str) -> Condition:
         hooks = getattr(module, table, None)
         if hooks:
             name = type(next(iter(hooks.values()))).__name__
-            what = table.strip("_").replace("_", " ").removesuffix("s")
+            kind = table.strip("_").replace("_", " ").removesuffix("s")
             hint = "pruning or weight norm: make it permanent first" if name != "function" else "remove the hook first"
             return Unmet(
-                f"{path} has a {what} ({name}), which would no longer see the same call",
+                f"{path} has a {kind} ({name}), which would no longer see the same call",
                 remedy=hint,
-                actual=f"{len(hooks)} {what}{'s' if len(hooks) > 1 else ''}",
+                actual=f"{len(hooks)} {kind}{'s' if len(hooks) > 1 else ''}",
                 needed="none",
             )
     return True

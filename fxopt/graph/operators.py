@@ -176,8 +176,8 @@ def _operator_of(target: Any, is_method: bool) -> Operator:
     if isinstance(target, OpOverloadPacket):
         return _declared(name, _overloads(target), is_torchs_own(target))
     if not is_torchs_own(target, is_method):
-        what = "a method that is not of torch's tensors" if is_method else _OPAQUE_FUNCTION.opaque
-        return Operator(reads_strides=True, opaque=what)
+        kind = "a method that is not of torch's tensors" if is_method else _OPAQUE_FUNCTION.opaque
+        return Operator(reads_strides=True, opaque=kind)
     packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
     overloads = _overloads(packet) if isinstance(packet, OpOverloadPacket) else []
     made = _declared(name, overloads, torchs_own=True)

@@ -68,21 +68,21 @@ def shared_memory_conditions(
         yield returned_condition(old, source, index)
 
 
-def kept_apart_conditions(old: Node, what: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
-    """Require that a replacement of `old` which is `what` instead of its own goes unnoticed, by writes and by returns.
+def kept_apart_conditions(old: Node, substitute: str, index: GraphIndex, *, returned: bool = True) -> Conditions[None]:
+    """Require that a replacement of `old`, which is `substitute`, goes unnoticed by writes and by returns.
 
     Args:
-        what: the replacement in words.
+        substitute: the replacement in words.
         returned: whether it matters that `old`, or a view of it, is returned.
     """
     end = index.gm.graph.output_node()
-    yield unwritten_condition(old, old, end, index, f"later, which would then be {what}", may=True)
+    yield unwritten_condition(old, old, end, index, f"later, which would then be {substitute}", may=True)
     yield (
         not returned
         or not is_returned(old, index)
         or Unmet(
-            f"{old.name} is returned, and would then be {what}",
-            actual=f"an output that is {what}",
+            f"{old.name} is returned, and would then be {substitute}",
+            actual=f"an output that is {substitute}",
             needed="an output with memory of its own",
         )
     )
@@ -103,11 +103,11 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
     same = new is not None and (
         _is_view_of(old, new, index) or (index.is_fresh(new) and (_is_row_major(new, index) or in_order))
     )
-    what = new.name if new is not None else "what takes its place"
+    other = new.name if new is not None else "its replacement"
     adds = None if same or new is None else _adds_up(old, index)  # new numbers are rounded anew anyway
     if adds is not None:
         return Unmet(
-            f"{adds.name} may add up the numbers of {old.name} in the order of memory, and {what} may lie otherwise",
+            f"{adds.name} may add up the numbers of {old.name} in the order of memory, and {other} may lie otherwise",
             remedy="give what stands for it by .contiguous()",
             actual="unknown strides",
             needed="those of a new tensor",
@@ -116,7 +116,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
         same
         or not needs_contiguous(old, index, turned=turned and not in_order)
         or Unmet(
-            f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {what} may lie "
+            f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {other} may lie "
             "otherwise",
             remedy="give what stands for it by .contiguous()",
             actual="unknown strides",

@@ -220,16 +220,16 @@ class LocalFolder:
             f"{short(name)} ({_sizes(stored)} stored, {_sizes(needed)} needed)"
             for name, stored, needed in fit.mismatched
         ]
-        for what, names in (("are of other shapes", mismatched), ("are missing", [*map(short, fit.missing)])):
+        for fault, names in (("are of other shapes", mismatched), ("are missing", [*map(short, fit.missing)])):
             if names:
                 raise ModelError(
-                    f"{self.path}: {len(names)} weights of {fit.kind} {what}: {_some(names)}; "
+                    f"{self.path}: {len(names)} weights of {fit.kind} {fault}: {_some(names)}; "
                     "fxopt does not make weights up. Do config.json and the weights belong together?"
                 )
 
     def _warn_of(self, fit: Fit, weights: dict[str, Tensor]) -> None:
         broken = sorted(name for name, each in weights.items() if each.dtype in PRECISE and not each.isfinite().all())
-        for what, names in (
+        for fault, names in (
             (f"{fit.kind} has no place for {len(fit.unexpected)} stored weights", fit.unexpected),
             (
                 f"{len(fit.quantized)} weights of {fit.kind} are stored as integers or in 8 bits, and are taken as "
@@ -239,7 +239,7 @@ class LocalFolder:
             (f"{len(broken)} stored weights hold NaN or infinite numbers, and so will its answers", broken),
         ):
             if names:
-                warn(f"{self.path}: {what}: {_some([*map(short, names)])}")
+                warn(f"{self.path}: {fault}: {_some([*map(short, names)])}")
 
 
 def _json(file: Path) -> dict[str, Any]:

@@ -144,9 +144,9 @@ def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]
     yield (size != 0 and math.isfinite(size)) or Unmet(
         f"the divisor {divisor} has no finite inverse other than zero", actual=str(divisor), needed="finite, not zero"
     )
-    for value, what in ((size, f"the divisor {divisor}"), (1 / size, f"the inverse of {divisor}")):
+    for value, name in ((size, f"the divisor {divisor}"), (1 / size, f"the inverse of {divisor}")):
         yield limits.tiny <= value <= limits.max or Unmet(
-            f"{what} is not a normal number of {limits.dtype}",
+            f"{name} is not a normal number of {limits.dtype}",
             actual=f"{value:.3g}",
             needed=f"{limits.tiny:.3g} to {limits.max:.3g}",
         )

@@ -151,8 +151,8 @@ def read_pattern(rule: Callable[..., Any], options: Mapping[str, Any], where: st
         yielded = yielded[0]
     if not isinstance(yielded, Proxy):
         several = isinstance(yielded, list | tuple)
-        what = "several values" if several else f"{yielded!r}, which is no value of the model"
-        raise RuleError(f"{where}: the pattern is {what}; yield one value that is computed from the parameters")
+        found = "several values" if several else f"{yielded!r}, which is no value of the model"
+        raise RuleError(f"{where}: the pattern is {found}; yield one value that is computed from the parameters")
     terms = _Reader(writer, where)
     root = terms.of(yielded.node)
     if not isinstance(root, Operation | ModuleCall):

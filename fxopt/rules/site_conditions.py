@@ -89,13 +89,13 @@ def _apart_conditions(replacement: Replacement, roots: Sequence[Node], index: Gr
         for node in made[i]:
             if node.op == "get_attr":
                 new = str(node.target) in replacement.tensors
-                what = "the same tensor in each call" if new else f"the model's own {node.target}"
-                yield from kept_apart_conditions(root, what, index)
+                substitute = "the same tensor in each call" if new else f"the model's own {node.target}"
+                yield from kept_apart_conditions(root, substitute, index)
         for j, other in enumerate(roots):
             if i != j and made[i].keys() & made[j].keys():
                 both = is_returned(root, index) and is_returned(other, index)
-                what = f"in the memory of {other.name} as well"
-                yield from kept_apart_conditions(root, what, index, returned=both)
+                substitute = f"in the memory of {other.name} as well"
+                yield from kept_apart_conditions(root, substitute, index, returned=both)
 
 
 def _made_of(output: Node, replacement: Replacement, index: GraphIndex) -> dict[Node, None]:

@@ -23,7 +23,7 @@ class Act(NamedTuple):
     """One act of the visitor: its number, its kind or key, and the name it is about."""
 
     number: int
-    what: str
+    kind: str
     name: str = ""
 
 
@@ -55,7 +55,7 @@ def news(sent: Any, heard: int) -> News:
     """Return the acts in `sent`, ``[[number, kind, name], ...]``, beyond the number `heard`.
 
     >>> news([[1, "fold", "a"], [2, "select", None], [3, 4, "b"], "x"], heard=1)
-    News(acts=(Act(number=2, what='select', name=''),), last=2, refused=2)
+    News(acts=(Act(number=2, kind='select', name=''),), last=2, refused=2)
     """
     if sent is None:
         return News((), heard)
@@ -82,9 +82,9 @@ def news(sent: Any, heard: int) -> News:
 def _act(entry: Any) -> Act | None:
     if not isinstance(entry, list | tuple) or not 2 <= len(entry) <= 3:
         return None
-    number, what, name = (*entry, None)[:3]
+    number, kind, name = (*entry, None)[:3]
     if type(number) is not int or number <= 0:
         return None
-    if not isinstance(what, str) or not isinstance(name, str | None) or len(what) + len(name or "") > MOST_TEXT:
+    if not isinstance(kind, str) or not isinstance(name, str | None) or len(kind) + len(name or "") > MOST_TEXT:
         return None
-    return Act(number, what, name or "")
+    return Act(number, kind, name or "")

@@ -51,12 +51,12 @@ def all_or_nothing(session: Session) -> Iterator[None]:
 
 
 @contextmanager
-def told_in_place(what: str) -> Iterator[None]:
+def told_in_place(panel: str) -> Iterator[None]:
     """Draw a message where a part of the page fails; the parts after it are drawn as ever."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the message is in place of Streamlit's, which ends the page
-        st.error(f"**The {what} {FAULT}.** {_said(what, error)}", icon=":material/error:")
+        st.error(f"**The {panel} {FAULT}.** {_said(panel, error)}", icon=":material/error:")
 
 
 def complain(message: str) -> None:
@@ -71,7 +71,7 @@ def show_complaints() -> None:
         st.toast(message, icon=":material/error:", duration="long")
 
 
-def _said(what: str, error: Exception) -> str:
-    _LOG.error("fxopt: %s failed", what, exc_info=error)
+def _said(panel: str, error: Exception) -> str:
+    _LOG.error("fxopt: %s failed", panel, exc_info=error)
     told = str(error) if isinstance(error, FxoptError) else f"{type(error).__name__}: {error}"
     return escaped(told[:MOST_TOLD])

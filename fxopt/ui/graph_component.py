@@ -70,13 +70,13 @@ def obey_graph(
     heard, is_here = _heard(key), presence(grace=0)
     told = news(sent_by(key, "events"), heard.number)
     unknown = ""
-    for number, what, name in told.acts:
+    for number, kind, name in told.acts:
         if not is_here():
             return ""
         heard.number = number
-        if what not in ("fold", "select") or not knows(f"@{name}" if what == "fold" else name):
+        if kind not in ("fold", "select") or not knows(f"@{name}" if kind == "fold" else name):
             unknown = f"There is no {in_code(ascii(name))} in either graph; nothing was done about it."
-        elif what == "fold":
+        elif kind == "fold":
             on_toggle(name)
         else:
             on_select(name)

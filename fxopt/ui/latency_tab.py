@@ -64,16 +64,16 @@ def start(session: Session) -> None:
         session.measurement = Measurement(bench.choices, Job(work, presence()))
 
 
-def watch(job: Job[LatencyReport], what: str) -> None:
+def watch(job: Job[LatencyReport], key: str) -> None:
     """Draw how far a measurement is, and a button to cancel it; the whole page anew, once it is done."""
-    st.fragment(_running, run_every=POLL_SECONDS)(job, what)
+    st.fragment(_running, run_every=POLL_SECONDS)(job, key)
 
 
-def _running(job: Job[LatencyReport], what: str) -> None:
+def _running(job: Job[LatencyReport], key: str) -> None:
     if not job.running:
         st.rerun()
     st.progress(job.share, text=f"Measuring … {job.share:.0%}")
-    st.button("Cancel", key=f"cancel {what}", on_click=job.cancel)
+    st.button("Cancel", key=f"cancel {key}", on_click=job.cancel)
 
 
 def _show(session: Session, measurement: Measurement) -> None:

@@ -13,11 +13,11 @@ MOST_FLOPS = int(float(os.environ.get("FXOPT_MOST_TFLOP", "2")) * 10**12)
 """Work of one run; a core does 2 TFLOP in about a minute."""
 
 
-def check_demand(what: str, demand: Demand, factor: int = 1, beside: int = 0) -> None:
+def check_demand(subject: str, demand: Demand, factor: int = 1, beside: int = 0) -> None:
     """Check that a run may be begun.
 
     Args:
-        what: the model and its sizes, for the message.
+        subject: the model and its sizes, for the message.
         demand: of one run in the precision of the model.
         factor: by which its numbers are larger in the run.
         beside: bytes that are taken by other things.
@@ -30,7 +30,7 @@ def check_demand(what: str, demand: Demand, factor: int = 1, beside: int = 0) ->
         return
     takes = f"one run takes {_in_words(needed)} beside the weights and {demand.flops / 1e12:,.1f} TFLOP"
     allowed = f"{_in_words(MOST_BYTES)} and {MOST_FLOPS / 1e12:,.1f} TFLOP are allowed here"
-    raise ModelError(f"{what} is too large: {takes}, and {allowed}. Choose a smaller batch or sequence.")
+    raise ModelError(f"{subject} is too large: {takes}, and {allowed}. Choose a smaller batch or sequence.")
 
 
 def _in_words(count: int) -> str:

@@ -87,20 +87,20 @@ def _reading_aids() -> None:
         st.html("<style>html { font-size: 19px !important; --fx-size: 17px; }</style>")
 
 
-def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, what: str, limits: SizeRange) -> None:
+def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, axis: str, limits: SizeRange) -> None:
     # The field itself has no bounds: out of range, the browser would drop the number silently.
     place.number_input(
         label,
         value=limits.default,
         step=1,
-        key=_size_key(what),
+        key=_size_key(axis),
         help=f"A whole number {limits}",
     )
 
 
-def _size_key(what: str) -> str:
+def _size_key(axis: str) -> str:
     """Return a key for each model's number fields, so that each starts with its own defaults."""
-    return f"{what} of {st.session_state['model']}{_folder()}"
+    return f"{axis} of {st.session_state['model']}{_folder()}"
 
 
 def _folder() -> str:
@@ -127,7 +127,7 @@ def _ask_for_what_is_chosen() -> None:
     it looks at its state.
     """
     model, folder = st.session_state["model"], _folder()
-    sizes = [st.session_state.get(_size_key(what)) for what in ("batch", "sequence")]
+    sizes = [st.session_state.get(_size_key(axis)) for axis in ("batch", "sequence")]
     before = st.session_state.get("chosen")
     if before == (model, folder, *sizes):
         return

@@ -83,12 +83,12 @@ def _sizes(batch: int, sequence: int | None) -> str:
     return f"batch {batch}" + (f", sequence {sequence}" if sequence is not None else "")
 
 
-def _check_size(what: str, model: nn.Module, args: Any, kwargs: Any) -> None:
+def _check_size(subject: str, model: nn.Module, args: Any, kwargs: Any) -> None:
     try:
         demand = demand_of(model, args, kwargs)
     except EvidenceError:
         return  # its capture says more of a model that asks for the value of a number
-    check_demand(what, demand)
+    check_demand(subject, demand)
 
 
 _WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()

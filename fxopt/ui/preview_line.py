@@ -86,16 +86,16 @@ def _pointed(session: Session) -> Pointed | None:
     found = _ROW.fullmatch(row)
     if found is None or choices != session.workbench.choices:
         return None
-    what, letter, place = found.groups()
+    scope, letter, place = found.groups()
     for state in session.workbench.states:
         if session.styles[state.name].letter != letter:
             continue
-        if what == "pass":
+        if scope == "pass":
             return Pointed(row, state, None) if state.sites else None
         for family in families_of(session.view_of("Original"), state.sites):
-            if what == "sites" and as_class(family.place) == place:
+            if scope == "sites" and as_class(family.place) == place:
                 return Pointed(row, state, family.names)
             for name in family.names:
-                if what == "site" and as_class(name) == place:
+                if scope == "site" and as_class(name) == place:
                     return Pointed(row, state, (name,))
     return None

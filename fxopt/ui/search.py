@@ -69,26 +69,26 @@ def ways(expression: str, length: int) -> float:
 
 def _ways(items: Any, length: int) -> float:
     product: float = 1
-    for kind, what in items:
-        product *= _ways_of(kind, what, length)
+    for kind, detail in items:
+        product *= _ways_of(kind, detail, length)
     return product
 
 
-def _ways_of(kind: Any, what: Any, length: int) -> float:
+def _ways_of(kind: Any, detail: Any, length: int) -> float:
     if kind in _ONE_CHARACTER:
         return 1
     if kind is _constants.GROUPREF:
         return length
     if kind is _constants.SUBPATTERN:
-        return _ways(what[-1], length)
+        return _ways(detail[-1], length)
     if kind is _constants.ATOMIC_GROUP:
-        return _ways(what, length)
+        return _ways(detail, length)
     if kind in _AHEAD:
-        return _ways(what[1], length)
+        return _ways(detail[1], length)
     if kind is _constants.BRANCH:
-        return sum(_ways(branch, length) for branch in what[1])
+        return sum(_ways(branch, length) for branch in detail[1])
     if kind in _REPEATS:
-        least, most, body = what
+        least, most, body = detail
         counts = max(min(int(most), length) - least + 1, 1)
         of_one = _ways(body, length)
         return counts if of_one <= 1 else _power(of_one, min(int(most), length + 1)) * counts

@@ -156,26 +156,26 @@ class Session:
             self._kept.clear()
             self.workbench.release()
 
-    def remember(self, what: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
-        """Return the answer to `what` at `key`, made unless one of the last answers was for this key.
+    def remember(self, question: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
+        """Return the answer to `question` at `key`, made unless one of the last answers was for this key.
 
         Args:
-            what: the question; each has answers of its own.
+            question: its name; each question has answers of its own.
             answers: the number that is kept. Give more than one only for plain data that depends on `key` alone: nodes
                 and modules of the current graph are others once it comes back to the same choices.
         """
-        kept = self._kept.setdefault(what, {})
+        kept = self._kept.setdefault(question, {})
         answer: T = kept[key] if key in kept else make()
         keep_recent(kept, key, answer, answers)
         return answer
 
-    def once(self, what: str, make: Callable[[], T]) -> T:
+    def once(self, question: str, make: Callable[[], T]) -> T:
         """Return plain data that depends on the current graph alone, as every visitor with the same choices has it."""
         bench, choices = self.workbench, self.workbench.choices
         pairs = zip_longest(bench.known, self.opened.workbench.passes)
         if any(mine is not other for mine, other in pairs) or any(state.error for state in bench.states):
-            return self.remember(what, choices, make, answers=RECENT)  # passes, edits or a failure of one's own
-        return self.opened.once.answer((what, choices), make)
+            return self.remember(question, choices, make, answers=RECENT)  # passes, edits or a failure of one's own
+        return self.opened.once.answer((question, choices), make)
 
     # ---- the graphs
 
