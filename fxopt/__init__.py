@@ -34,6 +34,7 @@ from fxopt.passes import (
     MergeLinears,
     RemoveIdentities,
 )
+from fxopt.recipes import Recipe, RecipeError
 from fxopt.rules import Rule, RuleSet, require, rewrite
 from fxopt.workbench import Workbench
 
@@ -55,6 +56,8 @@ __all__ = [
     "Miss",
     "ModelError",
     "Pass",
+    "Recipe",
+    "RecipeError",
     "RemoveIdentities",
     "ReversibleTransformation",
     "RewriteError",

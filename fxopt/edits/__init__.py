@@ -3,7 +3,7 @@
 So the laws of passes hold for them: they explain a refusal, reverse exactly, and mix with passes in any order. Each is
 tried on fake tensors before it is applied (`fxopt.edits.propagation`).
 
-A new kind is a file with a subclass of `Edit` that gives `title`, `draft` and `do`, a line here, an act in
+A new kind is a file with a subclass of `Edit` that gives `title`, `draft` and `do`, its lines here, an act in
 ``fxopt/ui/edit_form.py``, and an example among the edits of ``tests/edits/test_laws.py``.
 """
 
@@ -18,7 +18,11 @@ from fxopt.edits.rewire import Rewire
 from fxopt.edits.set_argument import SetArgument
 from fxopt.edits.swap_inputs import SwapInputs
 
+ALL_EDITS: tuple[type[Edit], ...] = (Delete, Insert, ReplaceModule, Retarget, Rewire, SetArgument, SwapInputs)
+"""The kinds of edits, which recipes name."""
+
 __all__ = [
+    "ALL_EDITS",
     "Delete",
     "Edit",
     "EditError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,8 @@ from torch.fx import GraphModule, Node
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import target_name
 from fxopt.graph.tensor_state import TensorState, counts_writes
+
+_INFO = "tensor_info"
 
 _Known = tuple[torch.Tensor, torch.UntypedStorage, TensorState, str]
 
@@ -34,28 +36,34 @@ class Fingerprint:
         """Return whether the digest of every parameter and buffer of `gm` is remembered and holds. Reads no tensor."""
         return all(self._remembered(tensor) is not None for tensor in (*gm.parameters(), *gm.buffers()))
 
-    def of(self, gm: GraphModule) -> str:
+    def of(self, gm: GraphModule, *, portable: bool = False) -> str:
         """Return a digest of all that a reverse has to bring back.
 
         That is: node names, order, ops, targets, arguments, types and metadata; generated code; module tree and its
         order; and of each parameter and buffer its name, bytes, shape, strides, dtype, device, ``requires_grad`` and
         ties.
+
+        Args:
+            portable: leave out all that depends on the place of the model's source: the files, lines and Python modules
+                that it stands in. So the digest is the same on another machine, and for a class run as a script.
         """
         digest = hashlib.blake2b(digest_size=16)
-        for line in self._lines(gm):
-            digest.update(line.encode())
+        for line in self._lines(gm, portable):
+            digest.update(line.encode(errors="surrogatepass"))
             digest.update(b"\n")
         return digest.hexdigest()
 
-    def _lines(self, gm: GraphModule) -> Iterator[str]:
+    def _lines(self, gm: GraphModule, portable: bool) -> Iterator[str]:
         for node in gm.graph.nodes:
-            yield describe(node)
-        yield gm.code
+            yield _described(node, {_INFO: node.meta.get(_INFO)}) if portable else describe(node)
+        if not portable:
+            yield gm.code
         seen: dict[int, str] = {}
         for path, module in gm.named_modules(remove_duplicate=False):
             if path == LEDGER:
                 continue
-            kind = f"{type(module).__module__}.{type(module).__qualname__}"
+            kind = type(module).__qualname__
+            kind = kind if portable else f"{type(module).__module__}.{kind}"
             yield f"{path} {kind} {module.training} {module.extra_repr()}"
             for role, table in (("parameter", module._parameters), ("buffer", module._buffers)):
                 for name, tensor in table.items():
@@ -90,10 +98,13 @@ def fingerprint(gm: GraphModule) -> str:
 
 def describe(node: Node) -> str:
     """Return a node as text: everything about it, the same in every process."""
-    meta = {str(key): value for key, value in node.meta.items()}
+    return f"{_described(node, {str(key): value for key, value in node.meta.items()})} {node.type}"
+
+
+def _described(node: Node, facts: Mapping[str, Any]) -> str:
     return (
-        f"{node.name} {node.op} {target_name(node)} {_text(node.args)} {_text(node.kwargs)} {node.type} "
-        f"{ {key: _text(meta[key]) for key in sorted(meta)} }"
+        f"{node.name} {node.op} {target_name(node)} {_text(node.args)} {_text(node.kwargs)} "
+        f"{ {key: _text(facts[key]) for key in sorted(facts)} }"
     )
 
 

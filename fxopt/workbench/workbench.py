@@ -213,6 +213,15 @@ class Workbench:
         is_as_read = gm is self.pristine and self._fingerprints.has_read(gm)
         return is_as_read or self._fingerprints.of(gm) == self.fingerprint
 
+    def portable_fingerprints(self) -> tuple[str, str]:
+        """Return the fingerprints of the pristine graph module and of the current one, for other machines.
+
+        They leave out the files and Python modules that the model's source stands in; see `Fingerprint.of`.
+        """
+        gm = self._readable
+        before = self._fingerprints.of(self.pristine, portable=True)
+        return before, act(gm, lambda: self._fingerprints.of(gm, portable=True), saves=False)
+
     @property
     def undone(self) -> tuple[Choice, ...] | None:
         """The choices that `undo` would go back to; None at the first step."""
