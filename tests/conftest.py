@@ -1,6 +1,7 @@
 """Settings of all tests."""
 
 import os
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is ever fetched from a hub
@@ -13,6 +14,13 @@ settings.register_profile("fxopt", deadline=None, derandomize=True, max_examples
 settings.load_profile("fxopt")
 
 torch.set_num_threads(1)  # two workers on two cores
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the workers of a run share one folder of kept captures
+        folder = tempfile.TemporaryDirectory(prefix="fxopt-cache-")
+        os.environ["FXOPT_CACHE"] = folder.name
+        config.add_cleanup(folder.cleanup)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,12 +4,14 @@ from fxopt.capture.checks import InputError, InputSizeError, install_checks
 from fxopt.capture.examples import example_inputs, trace
 from fxopt.capture.ladder import capture
 from fxopt.capture.report import BakedValue, CaptureCancelledError, CaptureError, CaptureReport, FailedRung, FixedSize
+from fxopt.capture.stored import CaptureStore
 
 __all__ = [
     "BakedValue",
     "CaptureCancelledError",
     "CaptureError",
     "CaptureReport",
+    "CaptureStore",
     "FailedRung",
     "FixedSize",
     "InputError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -35,29 +36,42 @@ def _assembled(tape: Tape) -> GraphModule:
         info = finished(tape.values.get(node), names.text if names is not None else int)
         if info is not None:
             node.meta["tensor_info"] = info
-    tape.graph.lint()
-    keep_apart(tape.graph)
-    root = _Root(tape)
-    gm = GraphModule(root, tape.graph, class_name=type(tape.model).__name__)
-    adopt(gm, tape.model)
+    original = {target: path for path, target in tape.sources.renamed.items()}
+    values = {
+        target: tape.sources.extras[target]
+        if target in tape.sources.extras
+        else at_path(tape.model, original.get(target, target))
+        for target in targets_of(tape.graph)
+    }
+    return assembled(tape.graph, tape.model, values)
+
+
+def targets_of(graph: Graph) -> dict[str, None]:
+    """Return the targets that a graph module looks up among its modules and tensors, in the order of the nodes."""
+    return {str(node.target): None for node in graph.nodes if node.op in ("call_module", "get_attr")}
+
+
+def assembled(graph: Graph, model: nn.Module, values: Mapping[str, Any]) -> GraphModule:
+    """Return the graph module of a graph of `model`.
+
+    Args:
+        values: the modules and tensors, by target.
+    """
+    graph.lint()
+    keep_apart(graph)
+    gm = GraphModule(_Root(model, values), graph, class_name=type(model).__name__)
+    adopt(gm, model)
     return gm
 
 
 class _Root(nn.Module):
     """Stands in for the model where the graph module looks up its targets: with the extra objects, too."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, model: nn.Module, values: Mapping[str, Any]) -> None:
         super().__init__()
-        self._shared = set(map(id, tape.model.modules()))
-        original = {target: path for path, target in tape.sources.renamed.items()}
-        for node in tape.graph.nodes:
-            if node.op in ("call_module", "get_attr"):
-                target = str(node.target)
-                if target in tape.sources.extras:
-                    value = tape.sources.extras[target]
-                else:
-                    value = at_path(tape.model, original.get(target, target))
-                self._put(target, value)
+        self._shared = set(map(id, model.modules()))
+        for target, value in values.items():
+            self._put(target, value)
 
     def _put(self, target: str, value: Any) -> None:
         *path, name = target.split(".")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import platformdirs
 import streamlit as st
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.capture import CaptureReport, capture
+from fxopt.capture import CaptureReport, CaptureStore, capture
 from fxopt.core.weight_cache import WeightCache
 from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
@@ -95,6 +98,11 @@ _WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()
 """By model, the weights that passes compute: the same at all sizes at which it is captured."""
 
 
+def kept_in() -> Path:
+    """Return the folder of the captures of built-in models: the environment's `FXOPT_CACHE`, or the user's cache."""
+    return Path(os.environ.get("FXOPT_CACHE") or platformdirs.user_cache_path("fxopt")) / "captures"
+
+
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
 def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the model of a source, and the remarks on it. `stamp` changes with the files behind `key`."""
@@ -118,7 +126,11 @@ def captured(
         _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
     weights = _WEIGHTS.setdefault(model, WeightCache.as_large_as(model))
     with remarks() as of_capture:
-        workbench = Workbench(capture(model, args, kwargs, progress=_progress), weights=weights)
+        if _source in ZOO:  # whose weights are always the same
+            gm = CaptureStore(kept_in()).capture(f"{key} {_sizes(batch, sequence)}", model, args, kwargs, _progress)
+        else:
+            gm = capture(model, args, kwargs, progress=_progress)
+        workbench = Workbench(gm, weights=weights)
     workbench.release()
     fitting = NODES // len(workbench.pristine.graph.nodes)
     once = Once(max(FEWEST_ANSWERS, min(ANSWERS, fitting)))

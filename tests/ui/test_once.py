@@ -63,6 +63,7 @@ def test_what_was_asked_for_least_lately_is_let_go_of() -> None:
 
 @pytest.fixture
 def two() -> tuple[Session, Session]:
+    captured.clear()  # a capture of an earlier test may outlive its model
     opened = captured(ZOO[0].key, "", 2, None, ZOO[0])
     return Session(opened), Session(opened)
 
