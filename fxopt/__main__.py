@@ -1,5 +1,5 @@
 """``python -m fxopt``: the command `fxopt`."""
 
-from fxopt.ui.command import main
+from fxopt_cli.main import main
 
 main()

@@ -22,9 +22,8 @@ from fxopt.ui.session import Session, Shown, Together
 from fxopt.ui.switches import widget_of
 from fxopt.ui.turns import FIRST_DRAWINGS
 from fxopt.ui.waiting import result_soon
-from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, visible
-from fxopt.view.engine import engines
-from fxopt.view.program import EngineError, answer_of
+from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, to_svg, visible
+from fxopt.view.program import EngineError
 
 HEIGHT = "var(--graph-height)"
 """As page.css says it, for the elements beside the graph as well."""
@@ -32,7 +31,6 @@ HEIGHT = "var(--graph-height)"
 VIEWS = (*get_args(Shown), *get_args(Together))
 SIDES: Mapping[str, View] = {"Original": "before", "Now": "after", "Diff": "both"}
 
-SVG_SECONDS = 60
 
 HEAD_START_SECONDS = 0.35
 """The time for which a new visitor's graph is sent alone. Streamlit's page fetches the code of a kind of element when
@@ -281,13 +279,11 @@ def _looked_at(session: Session) -> GraphView:
 
 
 def _svg(dot: str) -> bytes:
-    """Return the SVG of the first engine that can make it; if all fail, an SVG with the reason."""
-    told = "no layout engine is installed"
-    for _, program in engines():
-        try:
-            return answer_of([program, "-Tsvg"], dot.encode(), SVG_SECONDS)
-        except EngineError as error:
-            told = str(error)
+    """Return the SVG; if no engine can make it, an SVG with the reason."""
+    try:
+        return to_svg(dot)
+    except EngineError as error:
+        told = str(error)
     text = f'<text x="10" y="30">No picture: {html.escape(told)}</text>'
     return f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="50">{text}</svg>'.encode()
 

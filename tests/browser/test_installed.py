@@ -21,7 +21,8 @@ pytestmark = pytest.mark.browser
 def installed(tmp_path: Path) -> Path:
     """A folder into which a wheel of the library was installed; what it depends on is that of the tests."""
     source, target = tmp_path / "source", tmp_path / "installed"
-    shutil.copytree(ROOT / "fxopt", source / "fxopt", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("fxopt", "fxopt_cli"):
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]

@@ -17,11 +17,13 @@ import pytest
 from streamlit import net_util
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
+from typer.testing import CliRunner
 
 from fxopt.errors import ModelError
 from fxopt.models import LocalFolder, architectures
 from fxopt.ui import command
 from fxopt.ui.folders import Folders, folders_of
+from fxopt_cli.main import cli as fxopt_cli
 from tests.browser.serving import ROOT, answering, free_port
 from tests.load.crowd import Visitor
 
@@ -92,16 +94,34 @@ def test_named_folders_hold_on_this_machine_too(tmp_path: Path) -> None:
 # ---- the server
 
 
-def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = command.given_by(["app", "--serve", "::", "--folders", str(tmp_path)])
-    assert "--server.address=::" in command.streamlit_options(given)
-    assert given.folders == [str(tmp_path)]
-    alone = command.given_by(["app"])
+def served_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> command.Serving:
+    """What the command line serves."""
+    served: list[command.Serving] = []
+    monkeypatch.setattr(command, "serve", served.append)
+    done = CliRunner().invoke(fxopt_cli, ["app", *arguments])
+    assert done.exit_code == 0, done.output
+    return served[0]
+
+
+def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other").mkdir()
+    named = ["--serve", "::", "--folders", str(tmp_path), str(tmp_path / "other"), "--headless"]
+    given = served_by(named, monkeypatch)
+    assert command.streamlit_options(given)[:2] == ["--server.address=::", "--server.port=8501"]
+    assert given.folders == (str(tmp_path), str(tmp_path / "other"))
+    assert given.headless
+    alone = served_by([], monkeypatch)
     assert command.streamlit_options(alone) == ["--server.address=127.0.0.1", "--server.port=8501"]
-    assert alone.folders == []
-    with pytest.raises(SystemExit):
-        command.given_by(["app", "--folders", str(tmp_path / "nowhere")])
-    assert f"{tmp_path / 'nowhere'} is no folder" in capsys.readouterr().err
+    assert alone.folders == ()
+    for wrong, told in (
+        (["--folders", str(tmp_path / "nowhere")], f"{tmp_path / 'nowhere'} is no folder"),
+        (["--folders"], "requires an argument"),
+        (["--port", "none"], "--port"),
+        (["here"], "unexpected extra argument"),
+    ):
+        done = CliRunner().invoke(fxopt_cli, ["app", *wrong], env={"COLUMNS": "300"})
+        assert done.exit_code == 2
+        assert told in done.output
 
 
 @pytest.mark.parametrize("arguments", [[], ["--serve", "0.0.0.0"]])
@@ -114,10 +134,10 @@ def test_a_server_for_others_imports_the_architectures_before_it_listens(
         def __getattr__(self, name: str) -> None:
             done.append(name)
 
-    monkeypatch.setattr(sys, "argv", ["fxopt", "app", *arguments])
+    monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(architectures, "transformers_module", Transformers)
     monkeypatch.setattr(cli, "main", lambda prog_name: done.append("listens"))
-    command.main()
+    assert CliRunner().invoke(fxopt_cli, ["app", *arguments]).exit_code == 0
     imported = [name for one in architectures.ARCHITECTURES for name in (one.model, one.config)]
     assert done == [*(imported if arguments else []), "listens"]
 
@@ -125,9 +145,8 @@ def test_a_server_for_others_imports_the_architectures_before_it_listens(
 def test_without_streamlit_the_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("streamlit", "streamlit.web"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setattr(sys, "argv", ["fxopt", "app"])
     with pytest.raises(SystemExit, match=r"pip install 'fxopt\[app\]'"):
-        command.main()
+        command.serve(command.Serving())
 
 
 def test_the_checkout_has_the_settings_of_the_package() -> None:

@@ -1,0 +1,180 @@
+"""The commands that judge a rewrite: ``compare`` and ``bench``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from fxopt_cli.options import (
+    AsCsv,
+    AsJson,
+    AsMarkdown,
+    Batch,
+    Every,
+    Inputs,
+    ModelArgument,
+    Only,
+    Passes,
+    RecipeFile,
+    Without,
+    form_of,
+)
+from fxopt_cli.options import (
+    Sequence as Tokens,
+)
+from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
+from fxopt_cli.work import Choice, Wanted, model_data, passes_data, worked
+
+_PARAMETERS = ("module", "class", "parameters before", "parameters after", "bytes before", "bytes after", "change")
+
+
+def compare(
+    model: ModelArgument,
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    pass_: Passes = None,
+    every: Every = False,
+    only: Only = None,
+    without: Without = None,
+    recipe: RecipeFile = None,
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference/--no-reference", help="Judge by the original in float64, which takes twice its memory."
+        ),
+    ] = True,
+    json: AsJson = False,
+    csv: AsCsv = False,
+    markdown: AsMarkdown = False,
+) -> None:
+    """Compare the rewritten graph with the original: outputs, judged by rounding, and parameters.
+
+    The exit code is 1 where rounding does not explain the difference.
+
+    \b
+    Examples:
+      fxopt compare bert-base -p MergeLinears
+      fxopt compare resnet-50 --all --markdown
+      fxopt compare model.py:make_model --recipe merged.json --json
+    """
+    form = form_of(json, csv, markdown)
+    wanted = Wanted(model, batch, sequence, input or ())
+    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    with progress("running both", form):
+        from fxopt.evidence import compare_outputs, parameter_table
+
+        wb, given = bench.wb, bench.given
+        numerics = compare_outputs(wb.pristine, wb.current, [(given.args, dict(given.kwargs))], reference=reference)
+        parameters = parameter_table(wb.pristine, wb.current)
+    outputs = [_output(one) for one in numerics.outputs]
+    changed = [asdict(row) for row in parameters.changed_rows]
+    data = {
+        "model": model_data(given),
+        "passes": passes_data(wb),
+        "numerics": {
+            "fits": numerics.fits,
+            "identical": numerics.identical,
+            "verdict": numerics.verdict,
+            "outputs": outputs,
+            "not_covered": numerics.not_covered,
+        },
+        "parameters": {"before": asdict(parameters.before), "after": asdict(parameters.after), "changed": changed},
+    }
+    lines = [f"outputs: {numerics.verdict}", f"parameters: {parameters.summary}"]
+    lines += [f"not covered: {one}" for one in numerics.not_covered]
+    tables = [
+        Table("Outputs", tuple(outputs[0]) if outputs else ("name",), [tuple(one.values()) for one in outputs]),
+        Table("Parameters", _PARAMETERS, [_row(row) for row in changed]),
+    ]
+    show(Answer(data, lines, [one for one in tables if one.rows or form is not Form.table]), form, "compare")
+    if numerics.fits is False:
+        raise typer.Exit(Exit.no)
+
+
+def _output(one: Any) -> dict[str, Any]:
+    found = one.difference
+    return {
+        "name": one.name,
+        "shape": one.shape,
+        "dtype": one.dtype,
+        "fits": one.fits,
+        "max_ulp": found.max_ulp if found is not None else None,
+        "max_abs": found.max_abs if found is not None else None,
+        "error_before": one.error_before,
+        "error_after": one.error_after,
+        "allowed": one.allowed,
+        "verdict": one.verdict,
+    }
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    names = ("path", "kind", "parameters_before", "parameters_after", "bytes_before", "bytes_after", "what")
+    return tuple(row[name] for name in names)
+
+
+def bench(
+    model: ModelArgument,
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    pass_: Passes = None,
+    every: Every = False,
+    only: Only = None,
+    without: Without = None,
+    recipe: RecipeFile = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=6, max=1000, help="Rounds to measure.")] = 15,
+    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends.")] = 60.0,
+    json: AsJson = False,
+    csv: AsCsv = False,
+    markdown: AsMarkdown = False,
+) -> None:
+    """Measure the latency of the rewritten graph beside the original, on one thread of this machine.
+
+    A difference is claimed only where it exceeds that of the original against itself.
+
+    \b
+    Examples:
+      fxopt bench resnet-50 -p FuseBatchNorm2dInConv2d
+      fxopt bench bert-base --all --rounds 30 --json
+    """
+    form = form_of(json, csv, markdown)
+    wanted = Wanted(model, batch, sequence, input or ())
+    made = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    with progress("measuring", form) as tell:
+        from fxopt.evidence import measure
+
+        def told(share: float) -> None:
+            tell(f"{share:.0%}")
+
+        given, wb = made.given, made.wb
+        report = measure(
+            wb.pristine, wb.current, given.args, dict(given.kwargs), rounds=rounds, budget=budget, on_progress=told
+        )
+    rows = [(one.before * 1000, one.after * 1000, one.control * 1000) for one in report.rounds]
+    data = {
+        "model": model_data(given),
+        "passes": passes_data(wb),
+        "verdict": report.verdict,
+        "shown": report.shown,
+        "ratio": report.ratio,
+        "interval": [report.low, report.high],
+        "control": [report.control_low, report.control_high],
+        "before_ms": report.before_ms,
+        "after_ms": report.after_ms,
+        "rounds": [dict(zip(("before_ms", "after_ms", "control_ms"), row)) for row in rows],
+        "threads": report.threads,
+        "machine": report.machine,
+        "stopped": report.stopped,
+    }
+    lines = [
+        report.verdict,
+        f"original {report.before_ms:.3g} ms, new {report.after_ms:.3g} ms of CPU time a call; "
+        f"{len(report.rounds)} rounds on {report.machine}",
+        *([f"stopped early: {report.stopped}"] if report.stopped else []),
+    ]
+    columns = ("round", "before ms", "after ms", "before again ms")
+    table = Table("", columns, [(i + 1, *row) for i, row in enumerate(rows)])
+    show(Answer(data, lines, [table] if form is not Form.table else ()), form, "bench")

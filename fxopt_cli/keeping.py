@@ -1,0 +1,97 @@
+"""The commands on what is kept: ``replay``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fxopt_cli.names import complete_model
+from fxopt_cli.options import AsJson, Batch, Inputs, form_of
+from fxopt_cli.options import Sequence as Tokens
+from fxopt_cli.output import Answer, Exit, progress, show
+from fxopt_cli.sources import UsageError
+from fxopt_cli.work import Wanted, captured, model_data, passes_data, passes_table
+
+RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.")]
+OtherModel = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODEL]",
+        help="The model, where it is another one than in the recipe. A recipe never runs code: name a model in Python "
+        "here yourself.",
+        autocompletion=complete_model,
+    ),
+]
+
+
+def replay(
+    recipe: RecipeArgument,
+    model: OtherModel = None,
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    rest: Annotated[
+        bool, typer.Option("--rest", help="Where parts of the recipe no longer apply, apply the rest.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
+    """Do the work of a recipe again, and say whether the result is the same.
+
+    The exit code is 1 where a part of it no longer applies, or the same model comes to another result.
+
+    \b
+    Examples:
+      fxopt replay merged.json
+      fxopt replay merged.json model.py:make_model --rest
+    """
+    form = form_of(json)
+    with progress("importing torch", form):
+        from fxopt import Recipe
+    loaded = Recipe.load(recipe)
+    bench = captured(_wanted(loaded, recipe, model, batch, sequence, input or ()), form, loaded.passes())
+    with progress("replaying", form):
+        found = loaded.replay(bench.wb, strict=not rest)
+    data = {
+        "recipe": str(recipe),
+        "model": model_data(bench.given),
+        "passes": passes_data(bench.wb),
+        "sites_on": found.sites_on,
+        "is_same_model": found.is_same_model,
+        "is_same": found.is_same,
+        "problems": [
+            {"step": one.step, "name": one.name, "site": one.site, "reason": one.reason, "remedy": one.remedy}
+            for one in found.problems
+        ],
+        "new_sites": [{"name": name, "site": site} for name, site in found.new_sites],
+        "versions": found.versions,
+    }
+    show(Answer(data, _lines(found), [passes_table(bench.wb)]), form, "replay")
+    if found.problems:
+        raise typer.Exit(Exit.no)
+
+
+def _wanted(loaded: Any, file: Path, model: str | None, batch: int | None, sequence: int | None, inputs: Any) -> Wanted:
+    kind, name = loaded.model.kind, loaded.model.name
+    if model is None and kind not in ("zoo", "folder"):
+        where = f"{name} in Python" if kind == "python" else f"a {name} that a script had"
+        raise UsageError(
+            f"{file} was made on {where}, and a recipe never runs code: give the model, fxopt replay {file} MODEL"
+        )
+    if model is not None:
+        return Wanted(model, batch, sequence, inputs)
+    return Wanted(name, batch or loaded.batch, sequence or loaded.sequence, inputs)
+
+
+def _lines(found: Any) -> list[str]:
+    if found.is_same and not found.problems:
+        lines = [f"{found.sites_on} sites on: the same graph and weights as in the recipe, to the last bit"]
+    else:
+        model = "the model is that of the recipe" if found.is_same_model else "the model is another one"
+        lines = [
+            f"{found.sites_on} sites on; {model}, and so {'is' if found.is_same else 'is not'} the result the same"
+        ]
+    lines += [f"left out: {problem}" for problem in found.problems]
+    lines += [f"new here, and off: {name} at {site}" for name, site in found.new_sites]
+    return [*lines, *found.versions]

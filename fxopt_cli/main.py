@@ -1,0 +1,130 @@
+"""The command ``fxopt`` and its commands. torch is imported only by a command that needs it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from fxopt_cli import inspecting, judging, keeping, page, rewriting
+from fxopt_cli.output import Exit, Form, to_json
+from fxopt_cli.sources import ModelFailedError, UsageError
+
+TRACEBACK = "FXOPT_TRACEBACK"
+"""Set this variable to see the traceback of a failure."""
+
+_ABOUT = """\
+Reversible torch.fx graph transformations: look at a model, rewrite it, judge the rewrite, keep it.
+
+\b
+Begin with:
+  fxopt models                             the built-in models
+  fxopt scan bert-base                     where passes apply, and why not
+  fxopt compare bert-base -p MergeLinears  does it compute the same?
+  fxopt app                                the page
+
+\b
+Exit codes: 0 done, or yes; 1 the answer is no; 2 something wrong was given; 3 the work failed.
+"""
+
+cli = typer.Typer(
+    name="fxopt",
+    help=_ABOUT,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"fxopt {version('fxopt')}")
+        raise typer.Exit
+
+
+@cli.callback(help=_ABOUT)
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options of the command itself."""
+
+
+def told(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command whose errors are a sentence, or with ``--json`` an object, and an exit code."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except (UsageError, ModelFailedError) as error:
+            code = Exit.wrong if isinstance(error, UsageError) else Exit.failed
+            _fail(command.__name__, error, code, as_json=kwargs.get("json", False))
+        except BrokenPipeError:  # the reader, such as head, has gone
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(Exit.yes) from None
+        except Exception as error:
+            from fxopt import FxoptError, ModelError, RecipeError
+
+            if not isinstance(error, FxoptError):
+                raise
+            wrong = isinstance(error, ModelError | RecipeError)
+            no = isinstance(error, RecipeError) and bool(error.problems)
+            _fail(
+                command.__name__,
+                error,
+                Exit.no if no else Exit.wrong if wrong else Exit.failed,
+                as_json=kwargs.get("json", False),
+            )
+
+    return run
+
+
+def _fail(command: str, error: Exception, code: Exit, as_json: bool) -> None:
+    """Write an error, and end the command with a code."""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    if as_json:
+        facts = {
+            name: value
+            for name in ("path", "line", "file", "remedy")
+            if (value := getattr(error, name, None)) not in (None, "")
+        }
+        facts = {name: value if isinstance(value, int | str) else str(value) for name, value in facts.items()}
+        kind = type(error).__name__
+        sys.stdout.write(to_json({"command": command, "error": {"kind": kind, "message": str(error), **facts}}))
+    typer.echo(f"fxopt {command}: {error}", err=True)
+    raise typer.Exit(code)
+
+
+for _name, _command in (
+    ("app", page.app),
+    ("models", inspecting.models),
+    ("passes", inspecting.passes),
+    ("capture", inspecting.capture),
+    ("scan", inspecting.scan),
+    ("draw", inspecting.draw),
+    ("apply", rewriting.apply),
+    ("reverse", rewriting.reverse),
+    ("compare", judging.compare),
+    ("bench", judging.bench),
+    ("replay", keeping.replay),
+):
+    cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(_command))
+
+
+def main() -> None:
+    """Run the command with the arguments of this process."""
+    cli(prog_name="fxopt")
+
+
+__all__ = ["Form", "cli", "main"]

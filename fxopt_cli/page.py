@@ -1,0 +1,74 @@
+"""``fxopt app``: the page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from fxopt_cli.sources import UsageError
+
+HERE = "127.0.0.1"
+"""That of `fxopt.ui.command`, whose import would take seconds."""
+
+
+class AppCommand(TyperCommand):
+    """A command whose ``--folders`` takes several values: ``--folders /a /b`` is ``--folders /a --folders /b``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _repeated(args, "--folders"))
+
+
+def _repeated(args: list[str], option: str) -> list[str]:
+    """Return the arguments with the option before each of its values.
+
+    >>> _repeated(["--folders", "/a", "/b", "--port", "1"], "--folders")
+    ['--folders', '/a', '--folders', '/b', '--port', '1']
+    """
+    found: list[str] = []
+    inside = False
+    for i, one in enumerate(args):
+        if one == option and i + 1 < len(args) and not args[i + 1].startswith("-"):
+            inside = True
+            continue
+        inside = inside and not one.startswith("-")
+        found += [option, one] if inside else [one]
+    return found
+
+
+def app(
+    serve: Annotated[
+        str,
+        typer.Option(
+            "--serve", metavar="HOST", help="The address to listen at; 0.0.0.0 is every network of this machine."
+        ),
+    ] = HERE,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--folders", metavar="FOLDER...", help="Open folders with weights only where they lie below these."
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen at.")] = 8501,
+    headless: Annotated[bool, typer.Option("--headless", help="Open no browser.")] = False,
+) -> None:
+    """Serve the page.
+
+    It listens on this machine alone, and asks no other one for anything. With --serve, others can use it too. They may
+    open the models of the picker, and of this machine's folders those below --folders. One run may take 4 GB beside
+    the weights and 2 TFLOP: FXOPT_MOST_GB and FXOPT_MOST_TFLOP say otherwise.
+
+    \b
+    Examples:
+      fxopt app
+      fxopt app --serve 0.0.0.0 --folders /models /more-models --headless
+    """
+    for folder in folders or ():
+        if not folder.is_dir() or os.pathsep in str(folder):
+            raise UsageError(f"--folders: {folder} is no folder")
+    from fxopt.ui import command
+
+    command.serve(command.Serving(serve, tuple(os.path.abspath(folder) for folder in folders or ()), port, headless))

@@ -1,0 +1,135 @@
+"""The commands that rewrite: ``apply`` and ``reverse``."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fxopt_cli.options import (
+    AsJson,
+    Batch,
+    Every,
+    Inputs,
+    ModelArgument,
+    Only,
+    Passes,
+    RecipeFile,
+    Without,
+    form_of,
+)
+from fxopt_cli.options import (
+    Sequence as Tokens,
+)
+from fxopt_cli.output import Answer, Exit, progress, show
+from fxopt_cli.work import Bench, Choice, Wanted, model_data, passes_data, passes_table, worked
+
+
+def apply(
+    model: ModelArgument,
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    pass_: Passes = None,
+    every: Every = False,
+    only: Only = None,
+    without: Without = None,
+    recipe: RecipeFile = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Save the work as a recipe (JSON).")
+    ] = None,
+    code: Annotated[bool, typer.Option("--code", help="Print the code of the graph.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Apply passes, show where they rewrote the graph, and save the work as a recipe.
+
+    \b
+    Examples:
+      fxopt apply bert-base -p MergeLinears --save merged.json
+      fxopt apply digits_conv_net --all --without FoldBatchNorm:norm
+      fxopt apply digits_transformer --only MergeLinears:blocks_0_query --code
+    """
+    form = form_of(json)
+    wanted = Wanted(model, batch, sequence, input or ())
+    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    wb = bench.wb
+    before, after = wb.portable_fingerprints()
+    if save is not None:
+        recipe_of(bench).save(save)
+    sites = sum(state.sites_on for state in wb.states)
+    nodes = len(wb.pristine.graph.nodes), len(wb.current.graph.nodes)
+    data = {
+        "model": model_data(bench.given),
+        "passes": passes_data(wb),
+        "sites_on": sites,
+        "nodes_before": nodes[0],
+        "nodes_after": nodes[1],
+        "fingerprint_before": before,
+        "fingerprint_after": after,
+        "recipe": str(save) if save is not None else None,
+        "code": wb.current.code.strip() if code else None,
+    }
+    lines = [f"{sites} sites rewritten; {nodes[0]:,} nodes became {nodes[1]:,}"]
+    lines += [f"saved as {save}; fxopt replay {save} does it again"] if save is not None else []
+    shown = Answer(data, lines, [passes_table(wb)], wb.current.code.strip() if code else "")
+    show(shown, form, "apply")
+
+
+def recipe_of(bench: Bench) -> Any:
+    """Return the recipe of a command's workbench."""
+    from fxopt import Recipe
+
+    return Recipe.of(bench.wb, bench.given.source, batch=bench.given.batch, sequence=bench.given.sequence)
+
+
+def reverse(
+    model: ModelArgument,
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    pass_: Passes = None,
+    every: Every = False,
+    only: Only = None,
+    without: Without = None,
+    recipe: RecipeFile = None,
+    json: AsJson = False,
+) -> None:
+    """Apply passes and reverse them: is the graph the original again, to the last bit?
+
+    Graph, modules, code, and the bytes of all parameters and buffers are compared. The exit code is 1 where it is not.
+
+    \b
+    Examples:
+      fxopt reverse bert-base --all
+      fxopt reverse model.py:make_model -p MergeLinears
+    """
+    form = form_of(json)
+    wanted = Wanted(model, batch, sequence, input or ())
+    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    from fxopt import fingerprint
+
+    wb = bench.wb
+    sites, changed, done = sum(state.sites_on for state in wb.states), fingerprint(wb.current), passes_data(wb)
+    start = time.perf_counter()
+    with progress("reversing", form):
+        wb.reverse_all()
+    seconds = time.perf_counter() - start
+    restored = fingerprint(wb.current)
+    exact = restored == wb.fingerprint
+    data = {
+        "model": model_data(bench.given),
+        "passes": done,
+        "sites_reversed": sites,
+        "exact": exact,
+        "fingerprint_before": wb.fingerprint,
+        "fingerprint_changed": changed,
+        "fingerprint_restored": restored,
+        "seconds": seconds,
+    }
+    verdict = "restored, bit for bit" if exact else "not the original"
+    line = f"{sites} sites rewritten and reversed in {seconds * 1000:.0f} ms: {verdict}"
+    show(Answer(data, [line], exit=Exit.yes if exact else Exit.no), form, "reverse")
+    if not exact:
+        raise typer.Exit(Exit.no)

@@ -1,0 +1,216 @@
+"""Models by name: a built-in one, a callable in a module or file, or a folder of weights."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fxopt.recipes import Model
+
+FORMS = (
+    "a built-in model (fxopt models), module:callable, file.py:callable, or a folder with config.json and safetensors"
+)
+_CALLABLE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)")
+_CODE = (".pt2", ".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
+
+
+class UsageError(Exception):
+    """Something wrong that the command was given; the message says what and how to mend it."""
+
+
+class ModelFailedError(Exception):
+    """The user's own code failed; the message has the error and its line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A model in eval mode with its example inputs, and its source for a recipe."""
+
+    title: str
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    source: Model
+    batch: int | None = None
+    sequence: int | None = None
+
+
+def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
+    """Return the model that a text names, with example inputs.
+
+    Raises:
+        UsageError: the text names no model, or the inputs are none.
+        ModelFailedError: code of the user's failed.
+        fxopt.FxoptError: the model cannot be built.
+    """
+    from fxopt.models import ZOO, LocalFolder, model_source
+    from fxopt.recipes import Model
+
+    found = _CALLABLE.fullmatch(text)
+    if text in [source.key for source in ZOO]:
+        return _sized(model_source(text), Model("zoo", text), batch, sequence, inputs)
+    if Path(text).is_dir():
+        return _sized(LocalFolder(Path(text)), Model("folder", os.path.abspath(text)), batch, sequence, inputs)
+    if text.endswith(_CODE):
+        raise UsageError(
+            f"{text}: such a file can run code when it is read, so fxopt does not read it. Save safetensors beside a "
+            "config.json (model.save_pretrained), or load it in a function of yours and give file.py:function"
+        )
+    if found is None:
+        raise UsageError(_unknown(text, [source.key for source in ZOO]))
+    return _called(text, found["where"], found["name"], batch, sequence, inputs)
+
+
+def _unknown(text: str, known: Sequence[str]) -> str:
+    if text.endswith(".py"):
+        return f"{text}: name the function in it too, as {text}:make_model"
+    near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    hub = " fxopt fetches nothing: of a model on a hub, give the folder that it lies in." if "/" in text else ""
+    return f"no model is called {text!r}.{hint}{hub} A model is {FORMS}"
+
+
+def _sized(source: Any, model: Model, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
+    if inputs:
+        raise UsageError(f"{source.title} draws its own inputs; choose --batch and --sequence instead of --input")
+    batch, sequence = source.sizes.checked(source.title, batch, sequence)
+    built = source.build()
+    args, kwargs = source.inputs(built, batch, sequence)
+    return Given(source.title, built, args, kwargs, model, batch, sequence)
+
+
+def _called(text: str, where: str, name: str, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
+    from torch import nn
+
+    from fxopt.recipes import Model
+
+    with _own_code(text):
+        made: Any = _module(where)
+        for part in name.split("."):
+            if not hasattr(made, part):
+                public = ", ".join(sorted(one for one in vars(made) if not one.startswith("_"))[:20]) or "nothing"
+                raise UsageError(f"{where} has no {part!r}; it has {public}")
+            made = getattr(made, part)
+        if not isinstance(made, nn.Module):
+            if not callable(made):
+                raise UsageError(
+                    f"{text} is a {type(made).__name__}; it has to be a model or a function that makes one"
+                )
+            _check_arguments(text, made)
+            made = made()
+    parts = made if isinstance(made, tuple) else (made,)
+    model, *rest = parts
+    if not isinstance(model, nn.Module) or len(rest) > 2:
+        kind = f"a tuple of {', '.join(type(one).__name__ for one in parts)}" if rest else type(model).__name__
+        raise UsageError(f"{text} made {kind}; it has to make a model, (model, args) or (model, args, kwargs)")
+    args, kwargs = _inputs(text, model, rest, batch, sequence, inputs)
+    return Given(text, model.eval(), args, kwargs, Model("python", text), batch, sequence)
+
+
+def _check_arguments(text: str, made: Any) -> None:
+    try:
+        inspect.signature(made).bind()
+    except TypeError as error:
+        raise UsageError(
+            f"{text} needs arguments ({error}); give a function that makes the model without any"
+        ) from None
+    except ValueError:
+        return  # it has no signature: the call says more
+
+
+def _inputs(
+    text: str, model: Any, rest: Sequence[Any], batch: int | None, sequence: int | None, inputs: Sequence[str]
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Return the inputs of --input, those that came with the model, or made ones."""
+    import fxopt
+
+    if inputs:
+        return tuple(map(_tensor, inputs)), {}
+    if rest:
+        args = rest[0] if isinstance(rest[0], tuple | list) else (rest[0],)
+        kwargs = rest[1] if len(rest) > 1 else {}
+        if not isinstance(kwargs, Mapping):
+            raise UsageError(f"{text} made keyword arguments that are a {type(kwargs).__name__}, and have to be a dict")
+        return tuple(args), kwargs
+    sizes: dict[str, Any] = {
+        name: size for name, size in (("batch", batch), ("sequence", sequence)) if size is not None
+    }
+    try:
+        return (), fxopt.example_inputs(model, **sizes)
+    except (fxopt.FxoptError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"the inputs of {text} are not known ({error}). Give each as dtype and sizes, "
+            "--input 2x3x224x224 --input int64:2x16, or let the function return (model, args)"
+        ) from None
+
+
+def _tensor(text: str) -> Any:
+    """Return a tensor of a spec such as ``2x3x8x8`` or ``int64:2x16``: the same on each call."""
+    import torch
+
+    kind, _, sizes = text.rpartition(":")
+    dtype = getattr(torch, kind or "float32", None)
+    if not isinstance(dtype, torch.dtype) or not re.fullmatch(r"\d+(x\d+)*|scalar", sizes):
+        raise UsageError(f"--input {text}: it is no dtype and sizes; write it as 2x3x224x224 or int64:2x16")
+    shape = [] if sizes == "scalar" else [int(size) for size in sizes.split("x")]
+    generator = torch.Generator().manual_seed(0)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.randn(shape, generator=generator).to(dtype)
+    return torch.ones(shape, dtype=dtype)
+
+
+def _module(where: str) -> Any:
+    is_file = where.endswith(".py")
+    if is_file and not Path(where).is_file():
+        raise UsageError(f"there is no file {where}")
+    folder = str(Path(where).resolve().parent) if is_file else os.getcwd()
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as for a script, and for python -m
+    if not is_file:
+        if not all(part.isidentifier() for part in where.split(".")):
+            raise UsageError(f"{where!r} is no module and no .py file; a model is {FORMS}")
+        return importlib.import_module(where)
+    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
+    assert spec is not None, f"{where} ends with .py"
+    assert spec.loader is not None, f"{where} ends with .py"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # dataclasses and pickles look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextlib.contextmanager
+def _own_code(text: str) -> Iterator[None]:
+    """Run the user's code: its prints go to standard error, and its failure is told with its line."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except UsageError:
+        raise
+    except ModuleNotFoundError as error:
+        if error.name and text.startswith(error.name):
+            raise UsageError(f"there is no module {error.name}; it is looked for in {os.getcwd()} too") from None
+        raise ModelFailedError(_told(text, error)) from error
+    except (Exception, SystemExit) as error:
+        raise ModelFailedError(_told(text, error)) from error
+
+
+def _told(text: str, error: BaseException) -> str:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    where = f" at {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
+    if isinstance(error, SyntaxError):
+        where = f" at {error.filename}:{error.lineno}"
+    return f"{text} failed{where}: {type(error).__name__}: {error}"

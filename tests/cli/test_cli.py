@@ -1,0 +1,258 @@
+"""The command `fxopt`, as a shell calls it: each act, its JSON, and each kind of wrong input."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fxopt import ALL_PASSES, Recipe
+from fxopt.evidence import latency
+from fxopt.models import ZOO
+from fxopt_cli.main import cli
+from fxopt_cli.names import complete_model, complete_pass, model_names, pass_names
+from fxopt_cli.output import Table, to_csv, to_markdown
+
+ROOT = Path(__file__).parent.parent.parent
+FILE = Path(__file__).parent / "models.py"
+NET = f"{FILE}:make"
+
+
+def call(*arguments: str, code: int = 0) -> str:
+    """What the command writes to standard output."""
+    done = CliRunner().invoke(cli, list(arguments), env={"COLUMNS": "200"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done.stdout
+
+
+def answer(*arguments: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(call(*arguments, "--json", code=code))
+    return found
+
+
+def refused(*arguments: str, code: int = 2) -> str:
+    """What the command writes to standard error, in one line."""
+    done = CliRunner().invoke(cli, list(arguments), env={"COLUMNS": "1000"})
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return " ".join(done.stderr.split())
+
+
+# ---- each act
+
+
+def test_the_lists_name_what_there_is_and_so_does_completion() -> None:
+    assert [one["name"] for one in answer("models")["models"]] == [source.key for source in ZOO] == model_names()
+    found = answer("passes")["passes"]
+    assert [one["name"] for one in found] == [kind.__name__ for kind in ALL_PASSES] == pass_names()
+    assert next(one for one in found if one["name"] == "MergeLinears")["arguments"] == {"keep": "copy"}
+    assert complete_pass("fusebias") == ["FuseBiasInLinear"]
+    assert complete_model("digits_c") == ["digits_conv_net"]
+
+
+@pytest.mark.slow
+def test_capture_tells_sizes_nodes_and_code() -> None:
+    found = answer("capture", NET)
+    assert found["verified"] is True
+    assert found["inputs"] == [{"name": "x", "value": "float32 batch x 1 x 6 x 6"}]
+    assert [node["name"] for node in found["nodes"]][:3] == ["x", "conv", "norm"]
+    assert found["nodes"][1]["source"].startswith(f"{FILE}:")
+    text = call("capture", NET, "--code")
+    assert "def forward(self, x" in text
+    assert "replayed against the model" in text
+
+
+def test_scan_tells_sites_and_reasons() -> None:
+    found = {one["name"]: one for one in answer("scan", NET)["passes"]}
+    assert [site["site"] for site in found["FuseBatchNorm2dInConv2d"]["sites"]] == ["norm"]
+    assert [site["site"] for site in found["MergeLinears"]["sites"]] == ["q"]
+    text = call("scan", f"{FILE}:read_twice", "-p", "FuseBatchNorm2dInConv2d", "-p", "MergeLinears")
+    assert "no site and no near miss: MergeLinears" in text
+    assert "FuseBatchNorm2dInConv2d: 0 sites, 1 near miss" in text
+    assert re.search("leaves alone +norm +conv has other users", text)
+    assert call("scan", NET, "--csv").startswith("pass,answer,node,why\n")
+    assert call("scan", NET, "--markdown").startswith("| pass | answer | node | why |\n| --- |")
+
+
+def test_apply_saves_a_recipe_that_replay_does_again(tmp_path: Path) -> None:
+    file = tmp_path / "work.json"
+    made = answer("apply", NET, "-p", "MergeLinears(keep='view')", "-p", "FuseBatchNorm2dInConv2d", "--save", str(file))
+    assert [one["name"] for one in made["passes"]] == ["MergeLinears", "FuseBatchNorm2dInConv2d"]
+    assert made["sites_on"] == 2
+    assert Recipe.load(file).model.name == NET
+    assert "a recipe never runs code" in refused("replay", str(file))
+    again = answer("replay", str(file), NET)
+    assert (again["is_same_model"], again["is_same"], again["problems"]) == (True, True, [])
+    other = f"{FILE}:changed"
+    assert "norm: there is no such node" in refused("replay", str(file), other, "--input", "2x4", code=1)
+    rest = answer("replay", str(file), other, "--input", "2x4", "--rest", code=1)
+    assert [one["site"] for one in rest["problems"]] == ["q", "norm"]
+    assert answer("apply", NET, "--recipe", str(file), "--without", "MergeLinears:q")["sites_on"] == 1
+    assert answer("apply", NET, "--only", "FuseBatchNorm2dInConv2d:norm")["sites_on"] == 1
+
+
+@pytest.mark.slow
+def test_reverse_is_exact() -> None:
+    found = answer("reverse", NET, "--all")
+    assert found["exact"] is True
+    assert found["fingerprint_restored"] == found["fingerprint_before"] != found["fingerprint_changed"]
+    assert "restored, bit for bit" in call("reverse", NET, "-p", "MergeLinears")
+
+
+@pytest.mark.slow
+def test_compare_judges_outputs_and_parameters() -> None:
+    found = answer("compare", NET, "-p", "FuseBatchNorm2dInConv2d")
+    assert found["numerics"]["fits"] is True
+    assert found["parameters"]["before"]["parameters"] - found["parameters"]["after"]["parameters"] == 8
+    assert "### Parameters" in call("compare", NET, "-p", "MergeLinears", "--markdown")
+
+
+@pytest.mark.slow
+def test_a_rewrite_that_computes_something_else_ends_with_1(tmp_path: Path) -> None:
+    from fxopt import Workbench
+    from fxopt.edits import SetArgument
+    from tests.cli.models import make
+
+    model, x = make()
+    wb = Workbench(model.eval(), (x,))
+    wb.edit(SetArgument("truediv", "args[1]", 5.0))
+    Recipe.of(wb).save(tmp_path / "edited.json")
+    found = answer("compare", NET, "--recipe", str(tmp_path / "edited.json"), code=1)
+    assert found["numerics"]["fits"] is False
+
+
+@pytest.mark.slow
+def test_bench_measures_with_a_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "SAMPLE_SECONDS", 0.0001)
+    found = answer("bench", NET, "-p", "MergeLinears", "--rounds", "6")
+    assert len(found["rounds"]) == 6
+    assert found["interval"][0] <= found["ratio"] <= found["interval"][1]
+
+
+@pytest.mark.slow
+def test_draw_writes_svg_and_dot(tmp_path: Path) -> None:
+    assert call("draw", NET).startswith("digraph")
+    call("draw", NET, "-p", "MergeLinears", "-o", str(tmp_path / "graph.svg"))
+    assert b"</svg>" in (tmp_path / "graph.svg").read_bytes()
+    assert answer("draw", NET, "-o", str(tmp_path / "graph.dot"))["file"].endswith("graph.dot")
+    assert "ends in .svg or .dot" in refused("draw", NET, "-o", "graph.png")
+    assert "cannot be written (No such file" in refused("draw", NET, "-o", str(tmp_path / "no" / "graph.dot"))
+
+
+# ---- wrong input
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("bert-bas", "no model is called 'bert-bas'. Did you mean bert-base"),
+        ("org/model", "fxopt fetches nothing: of a model on a hub, give the folder"),
+        ("model.pt2", "such a file can run code when it is read"),
+        (str(FILE), f"name the function in it too, as {FILE}:make_model"),
+        (f"{FILE}:nothing", "has no 'nothing'; it has "),
+        (f"{FILE}:with_arguments", "needs arguments (missing a required argument: 'width')"),
+        (f"{FILE}:a_number", "made int; it has to make a model"),
+        (f"{FILE}:NUMBER", "is a int; it has to be a model or a function"),
+        (f"{FILE}:changed", "Give each as dtype and sizes, --input 2x3x224x224"),
+        ("nowhere.py:make", "there is no file nowhere.py"),
+        ("no_such_module:make", "there is no module no_such_module"),
+        ("no such:make", "is no module and no .py file"),
+        (str(Path(__file__).parent), "it has no config.json"),
+    ],
+)
+def test_a_wrong_model_is_refused_with_the_remedy(model: str, told: str) -> None:
+    assert told in refused("scan", model)
+
+
+@pytest.mark.slow
+def test_failures_of_a_model_have_their_line_and_their_own_code() -> None:
+    told = refused("scan", f"{FILE}:fails", code=3)
+    assert re.search(r"models\.py:\d+: KeyError: 'on purpose'", told)
+    found = answer("capture", f"{FILE}:branches", code=3)
+    assert found["error"]["kind"] == "CaptureError"
+    assert "models.py" in found["error"]["line"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("apply", NET), "turn something on: --pass NAME, --all"),
+        (("apply", NET, "-p", "MergeLinear"), "fxopt has no pass 'MergeLinear'; it has FuseBatchNorm2d"),
+        (("apply", NET, "-p", "MergeLinears(why=1)"), "MergeLinears takes no 'why'; it takes keep"),
+        (("apply", NET, "-p", "MergeLinears(keep='no')"), "MergeLinears cannot be made"),
+        (("apply", NET, "-p", "MergeLinears(keep=open('x'))"), "write it as MergeLinears or MergeLinears(keep='view')"),
+        (("apply", NET, "-p", "MergeLinears", "-p", "MergeLinears"), "names MergeLinears twice"),
+        (("apply", NET, "--recipe", str(FILE)), "models.py, line 1: this is no JSON"),
+        (("replay", "nowhere.json"), "nowhere.json: it cannot be read (No such file"),
+        (("scan", NET, "--input", "2xx3"), "--input 2xx3: it is no dtype and sizes"),
+        (("scan", NET, "--input", "os:2"), "it is no dtype and sizes"),
+        (("scan", "digits_conv_net", "--batch", "1000"), "batch is 1000; give a whole number from 1 to 256"),
+        (("scan", "digits_conv_net", "--input", "2"), "draws its own inputs"),
+        (("scan", NET, "--json", "--csv"), "give one of --json, --csv and --markdown"),
+        (("scan",), "Missing argument 'MODEL'"),
+        (("scna",), "No such command 'scna'"),
+        (("bench", NET, "--all", "--rounds", "2"), "greater than or equal to 6"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_the_remedy(arguments: tuple[str, ...], told: str) -> None:
+    assert told in refused(*arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--only", "MergeLinears"), "write it as PASS:SITE"),
+        (("--only", "MergeLinears:conv"), "MergeLinears has no site conv; it has q"),
+        (("--all", "--without", "MergeLinear:q"), "write it as PASS:SITE; the passes are FuseBatchNorm2dInConv2d"),
+        (("-p", "MergeLinears", "--save", "/nowhere/r.json"), "it cannot be written (No such file"),
+    ],
+)
+def test_a_wrong_site_or_file_is_refused_with_the_remedy(arguments: tuple[str, ...], told: str) -> None:
+    assert told in refused("apply", NET, *arguments)
+
+
+def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text('{"fxopt_recipe": 9}')
+    found = answer("replay", str(tmp_path / "r.json"), code=2)
+    assert found["error"]["kind"] == "RecipeError"
+    assert (found["error"]["path"], found["error"]["line"]) == ("fxopt_recipe", 1)
+
+
+# ---- the door
+
+
+@pytest.mark.slow
+def test_help_and_wrong_options_are_answered_without_torch() -> None:
+    check = "import sys, fxopt_cli.main as m\ntry: m.main()\nfinally: sys.stderr.write(str('torch' in sys.modules))"
+    commands = [command.name for command in cli.registered_commands]
+    for arguments in ([], ["--help"], ["--version"], ["scan"], *([str(name), "--help"] for name in commands)):
+        call = [sys.executable, "-c", check, *arguments]
+        done = subprocess.run(call, capture_output=True, text=True, cwd=ROOT)
+        assert done.stderr.endswith("False"), (arguments, done.stderr)
+        if arguments[-1:] == ["--help"]:
+            assert done.returncode == 0
+            assert "fxopt " in done.stdout
+
+
+@pytest.mark.slow
+def test_python_m_fxopt_is_the_command(tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "fxopt", "scan", "tests.cli.models:make", "--json"]
+    done = subprocess.run(call, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["command"] == "scan"
+
+
+def test_tables_are_safe_csv_and_markdown() -> None:
+    table = Table("A | B", ("name", "value"), [("=1+1", 2), ("a|b\n<c>", None)])
+    assert to_csv(table) == 'name,value\n\'=1+1,2\n"a|b\n<c>",\n'
+    assert to_markdown(table).splitlines()[-1] == r"| a\|b \<c\> |  |"
