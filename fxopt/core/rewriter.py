@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 from fxopt.core.weight_cache import WeightCache
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MADE_BY, MARKS, ORIGIN, Origin
-from fxopt.graph.nodes import TensorInfo, info_of
+from fxopt.graph.nodes import TensorInfo, info_of, stack_around
 from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.module_changes import Member, SetMember, table_of
 from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, SetCall, SetMeta
@@ -128,8 +128,9 @@ class Rewriter:
             made_from: the nodes whose work it does; where it was made and by which line of the model is theirs.
         """
         like = made_from[0] if made_from else self.anchor
-        inherited = ("nn_module_stack", "source", "stack_trace")
-        meta: dict[str, Any] = {key: like.meta[key] for key in inherited if key in like.meta}
+        meta: dict[str, Any] = {key: like.meta[key] for key in ("source", "stack_trace") if key in like.meta}
+        if "nn_module_stack" in like.meta:
+            meta["nn_module_stack"] = stack_around(like)
         if info is not None:
             meta["tensor_info"] = info
         meta[ORIGIN] = Origin(self._pass_name, self._site, tuple(node.name for node in made_from))
@@ -141,6 +142,9 @@ class Rewriter:
 
     def set_call(self, node: Node, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Let `node` call something else in its place, under its name, for the same users."""
+        around = stack_around(node)
+        if op != "call_module" and around != node.meta.get("nn_module_stack", {}):
+            self._set_meta(node, "nn_module_stack", around)  # the module that it called is no place that it lies in
         self._do(SetCall(node.name, Call.of(node), Call(op, target, *_refs(args, kwargs))))
         self.mark(node)
 

@@ -144,15 +144,26 @@ def module_stack_of(node: Node) -> tuple[tuple[str, str], ...]:
     makes the call.
     """
     stack = []
-    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
-        path = re.sub(r"^L\['self'\]\.?|^L__self___?", "", path)
+    for path, kind in stack_around(node).values():
+        path = _dotted(path)
         name = kind.__name__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
-        if path and not (node.op == "call_module" and path == node.target):
+        if path:
             stack.append((path, name))
     if not stack and node.op in ("call_module", "get_attr") and "." in str(node.target):
         parts = str(node.target).split(".")[:-1]
         stack = [(".".join(parts[: depth + 1]), "") for depth in range(len(parts))]
     return tuple(stack)
+
+
+def stack_around(node: Node) -> dict[Any, tuple[str, Any]]:
+    """Return ``node.meta["nn_module_stack"]`` without the module that `node` itself calls, which torch.fx counts in."""
+    stack = node.meta.get("nn_module_stack") or {}
+    called = node.target if node.op == "call_module" else None
+    return {key: (path, kind) for key, (path, kind) in stack.items() if called is None or _dotted(path) != called}
+
+
+def _dotted(path: str) -> str:
+    return re.sub(r"^L\['self'\]\.?|^L__self___?", "", path)
 
 
 def source_of(node: Node) -> SourceLine | None:

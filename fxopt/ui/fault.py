@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _LOG = get_logger(__name__)
 _LOOK = (
-    "looked_at", "selected", "shown", "together", "unfolded", "only_acting", "pointed_at", "listed", "question",
+    "looked_at", "selected", "shown", "together", "unfolded", "revealed", "closed", "gone_to", "gone_at",
+    "only_acting", "pointed_at", "listed", "question",
 )  # fmt: skip
 _COMPLAINTS = "complaints"
 MOST_TOLD = 500

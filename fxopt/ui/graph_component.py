@@ -56,30 +56,34 @@ def heard_of(key: str) -> int:
 
 
 def obey_graph(
-    key: str, on_select: Callable[[str], None], on_toggle: Callable[[str], None], knows: Callable[[str], bool]
+    key: str,
+    on_select: Callable[[str], None],
+    on_toggle: Callable[[str], None],
+    knows: Callable[[str], bool],
+    on_reveal: Callable[[str], None] | None = None,
 ) -> str:
     """Apply the acts in the graph `key` since the last run. To be called before anything that they change is drawn.
 
     `on_select` is called with the name that was selected (empty for nothing), `on_toggle` with the path of the module
-    to fold or unfold. A name of which `knows` is false is ignored. This is a plain call instead of a callback: when
-    clicks come quickly, Streamlit ends a run as soon as it looks at its state.
+    to fold or unfold, `on_reveal` (or else `on_select`) with the name of a node that a folded module hides. A name of
+    which `knows` is false is ignored. This is a plain call instead of a callback: when clicks come quickly, Streamlit
+    ends a run as soon as it looks at its state.
 
     Returns:
         the complaint about refused acts; empty if all were obeyed.
     """
     heard, is_here = _heard(key), presence(grace=0)
+    acts = {"fold": on_toggle, "select": on_select, "reveal": on_reveal or on_select}
     told = news(sent_by(key, "events"), heard.number)
     unknown = ""
     for number, kind, name in told.acts:
         if not is_here():
             return ""
         heard.number = number
-        if kind not in ("fold", "select") or not knows(f"@{name}" if kind == "fold" else name):
+        if kind not in acts or not knows(f"@{name}" if kind == "fold" else name):
             unknown = f"There is no {in_code(ascii(name))} in either graph; nothing was done about it."
-        elif kind == "fold":
-            on_toggle(name)
         else:
-            on_select(name)
+            acts[kind](name)
     heard.number = told.last
     before, heard.complaint = heard.complaint, told.complaint
     return (told.complaint if told.complaint != before else "") or unknown
@@ -101,6 +105,8 @@ def graph_component(
     key: str,
     marks: ResolvedMarks | None = None,
     selected: str | None = None,
+    gone_to: tuple[str, str, str, bool] = ("0", "", "", True),
+    note: str = "",
     dim: bool = False,
     height: int | str = 640,
     title: str = "Graph",
@@ -121,12 +127,14 @@ def graph_component(
     counterparts in the other; pointing at one lights the rest. `path` is the critical one.
 
     `selected` is the name of a node, which is seen on its folded module while that is folded, or ``@path`` for such a
-    module itself; None for an empty selection. With `dim`, unmarked boxes step back. `height` is in pixels, or a length
-    of CSS. `subject` names the model: another one starts at its beginning, while a new layout of the same one keeps the
-    visitor's place. Panes with one `link` share their selection, and, if they show one layout, the viewport. Without
-    `foldable`, modules stay as they are. `foreseen` are pictures that were shown before, by the acts that lead back to
-    them: each by the class of its widget, or the name of a key. They are painted before Python has answered. The
-    visitor's acts are for `obey_graph`; `on_events` is called before that, as the callback of a widget.
+    module itself; None for an empty selection. `gone_to` is a move of the graph: a key, which makes it once; the node
+    to go to; a few words for the visitor; and whether the layout is the one that is to show it. `note` stands beside
+    the caption. With `dim`, unmarked boxes step back. `height` is in pixels, or a length of CSS. `subject` names the
+    model: another one starts at its beginning, while a new layout of the same one keeps the visitor's place. Panes with
+    one `link` share their selection, and, if they show one layout, the viewport. Without `foldable`, modules stay as
+    they are. `foreseen` are pictures that were shown before, by the acts that lead back to them: each by the class of
+    its widget, or the name of a key. They are painted before Python has answered. The visitor's acts are for
+    `obey_graph`; `on_events` is called before that, as the callback of a widget.
 
     Returns:
         the digest of the picture, by which `foreseen` names it later.
@@ -136,6 +144,8 @@ def graph_component(
         "layout": layout_id,
         "marks": marks.payload() if marks else {},
         "selected": selected,
+        "goneTo": [*gone_to],
+        "note": note,
         "dim": dim,
         "height": height if isinstance(height, str) else f"{height}px",
         "title": title,

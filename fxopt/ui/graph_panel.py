@@ -13,6 +13,7 @@ import streamlit as st
 from fxopt.ui.costs import chosen_costs, cost_controls, costs_of, drawn_costs
 from fxopt.ui.fault import complain
 from fxopt.ui.foreseen import End
+from fxopt.ui.going import go_to, move_of, note_on
 from fxopt.ui.graph_component import Bars, View, Way, graph_component, heard_of, obey_graph
 from fxopt.ui.markdown import escaped
 from fxopt.ui.marks import marks_of
@@ -57,7 +58,8 @@ def _obey(session: Session) -> None:
     """Apply the visitor's acts in the graphs since the last run."""
     shown = session.together or session.shown
     for key, of in (("graph", "Now" if shown == "Side by side" else shown), ("graph before", "Original")):
-        obeyed = obey_graph(key, partial(_select, session, shown=of), session.fold, partial(_knows, session))
+        select, reveal = partial(_select, session, shown=of), partial(_reveal, session, shown=of)
+        obeyed = obey_graph(key, select, session.fold, partial(_knows, session), reveal)
         complain(obeyed)
 
 
@@ -79,7 +81,8 @@ def _look(session: Session, end: End) -> tuple[Hashable, ...]:
     """Return all that decides the look of the graphs once acts of the visitor have led to `end`."""
     known = tuple(pass_.signature for pass_ in session.workbench.known)
     return (
-        *end, session.unfolded, session.selected, session.shown, session.together, chosen_costs(), known,
+        *end, session.unfolded, session.revealed, session.closed_at(end[0]), session.gone_to, session.selected,
+        session.shown, session.together, chosen_costs(), known,
     )  # fmt: skip
 
 
@@ -115,9 +118,10 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
     if shown == "Now" and not session.workbench.is_changed:
         shown = "Original"
     view, opened = session.view_of(shown), session.opened
-    if view is opened.view and session.unfolded == opened.blocks:
+    unfolded = session.open_modules
+    if view is opened.view and unfolded == opened.blocks:
         return opened.first_picture
-    return opened.once.answer(("visible", view.digest, session.unfolded), lambda: visible(view, session.unfolded))
+    return opened.once.answer(("visible", view.digest, unfolded), lambda: visible(view, unfolded))
 
 
 def _picture(session: Session) -> PackedLayout | None:
@@ -158,6 +162,8 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         key=key,
         marks=resolve(_marks(session, shown), picture.graph, [state.name for state in states]),
         selected=session.selected or None,
+        gone_to=(*move_of(session), is_whole),
+        note=note_on(session),
         height=HEIGHT,
         title=f"Graph of {session.opened.source.title}, {shown.lower()}",
         subject=session.opened.source.key,
@@ -195,13 +201,19 @@ def _select(session: Session, name: str, shown: str) -> None:
         session.shown = "Now" if name in session.view_of("Now").by_name else "Original"
 
 
+def _reveal(session: Session, name: str, shown: str) -> None:
+    """Go to a node that a folded module hides."""
+    _select(session, name, shown)
+    go_to(session, name)
+
+
 def _every(session: Session) -> frozenset[str]:
     """Return every module that can be opened."""
     return frozenset(session.view_of("Original").module_classes) | frozenset(session.view_of("Now").module_classes)
 
 
 def _shown_by_bar(session: Session) -> Hashable:
-    return session.shown, session.together, session.unfolded, _every(session)
+    return session.shown, session.together, session.open_modules, _every(session)
 
 
 def _bar(session: Session) -> None:
@@ -231,8 +243,8 @@ def _folding(session: Session) -> None:
             label,
             key=f"fold: {label}",
             help=told,
-            disabled=unfolded == session.unfolded,
-            on_click=acting(session, partial(_unfold, session, unfolded)),
+            disabled=unfolded == session.open_modules,
+            on_click=acting(session, partial(session.unfold, unfolded)),
         )
     files = st.popover("Save", key="save", help="The graph as a file", on_change="rerun")
     if files.open:
@@ -248,10 +260,6 @@ def _show(session: Session) -> None:
         session.shown, session.together = chosen, None
 
 
-def _unfold(session: Session, unfolded: frozenset[str]) -> None:
-    session.unfolded = unfolded
-
-
 def _downloads(session: Session) -> None:
     """Draw the buttons that save the graph as it is when they are clicked."""
     name = f"{session.opened.source.key.rpartition('/')[2]}-{session.shown.lower()}"
@@ -265,7 +273,7 @@ def _downloads(session: Session) -> None:
     )
     st.download_button(
         "SVG, folded as shown",
-        lambda: _svg(to_dot(_looked_at(session), session.unfolded)),
+        lambda: _svg(to_dot(_looked_at(session), session.open_modules)),
         f"{name}.svg",
         "image/svg+xml",
         key="save svg",

@@ -10,6 +10,7 @@ from torch.fx import Node
 from fxopt.edits import Probe
 from fxopt.graph.nodes import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
 from fxopt.ui.edit_form import edit_form
+from fxopt.ui.going import go_to
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session, Shown
@@ -26,7 +27,7 @@ def inspector_panel(session: Session) -> None:
 
 def _shown_by_inspector(session: Session) -> Hashable:
     name = session.selected
-    is_open = name.startswith("@") and name.partition("#")[0][1:] in session.unfolded
+    is_open = name.startswith("@") and name.partition("#")[0][1:] in session.open_modules
     return session.workbench.choices, name, is_open, session.shown, session.answer_to_edit
 
 
@@ -51,7 +52,7 @@ def _module(session: Session, path: str) -> None:
     kind = view.module_classes.get(path, "")
     st.markdown(f"**{escaped(path)}**")
     st.caption(f"Module {code(kind)}" if kind else "Module")
-    opened = path in session.unfolded
+    opened = path in session.open_modules
     st.button(
         "Fold the module" if opened else "Open the module",
         key="fold selected",
@@ -61,11 +62,12 @@ def _module(session: Session, path: str) -> None:
     st.markdown(f"{counted(len(inside), 'node')} in it")
     names = {node.name for node in inside}
     for state in session.workbench.states:
-        sites = sum(not names.isdisjoint((site.site, *site.created, *site.changed)) for site in state.sites)
-        misses = sum(miss.site in names for miss in state.misses)
+        sites = [site.site for site in state.sites if not names.isdisjoint((site.site, *site.created, *site.changed))]
+        misses = [miss.site for miss in state.misses if miss.site in names]
         if sites or misses:
-            near = f", {counted(misses, 'near miss', 'near misses')}" if misses else ""
-            said(session.styles[state.name], f"{counted(sites, 'site')}{near}")
+            near = f", {counted(len(misses), 'near miss', 'near misses')}" if misses else ""
+            said(session.styles[state.name], f"{counted(len(sites), 'site')}{near}")
+            _links(session, f"{state.name} in {path}", [*sites, *misses])
 
 
 # ---- a node
@@ -163,17 +165,21 @@ def _parameters(node: Node) -> None:
 
 
 def _neighbors(session: Session, label: str, names: list[str]) -> None:
-    if not names:
-        return
-    st.caption(label)
+    if names:
+        st.caption(label)
+        _links(session, label, names)
+
+
+def _links(session: Session, label: str, names: list[str]) -> None:
+    """Draw a button for each of the first nodes, which leads to it."""
     with st.container(horizontal=True, gap="xsmall"):
         for name in names[:MANY]:
             st.button(
                 code(name),
                 key=f"{label} {name}",
                 type="tertiary",
-                on_click=acting(session, session.select),
-                args=(name,),
+                on_click=acting(session, go_to),
+                args=(session, name),
             )
         if len(names) > MANY:
             st.caption(f"and {len(names) - MANY} more")

@@ -11,6 +11,7 @@ import streamlit as st
 
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.fault import complain
+from fxopt.ui.going import step_site
 from fxopt.ui.modules import joined
 from fxopt.ui.panel import panel, redraw
 from fxopt.ui.presence import presence
@@ -23,8 +24,8 @@ _keys = st.components.v2.component("fxopt_keys", js=joined("keys"))
 _ACTS: dict[str, Callable[[Session], None]] = {
     "ArrowUp": lambda session: session.step_pass(-1),
     "ArrowDown": lambda session: session.step_pass(1),
-    "ArrowLeft": lambda session: session.step_site(-1),
-    "ArrowRight": lambda session: session.step_site(1),
+    "ArrowLeft": lambda session: step_site(session, -1),
+    "ArrowRight": lambda session: step_site(session, 1),
     "f": lambda session: session.step_pass(1, acting=True),
     "r": lambda session: session.step_pass(-1, acting=True),
     "Enter": Session.switch_current,

@@ -11,6 +11,7 @@ import streamlit as st
 
 from fxopt.ui.costs import WORDS, costs_of, path_of
 from fxopt.ui.events import sent_by
+from fxopt.ui.going import go_to
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.panel import redraw
 from fxopt.ui.search import MOST_TEXT, found
@@ -37,7 +38,10 @@ def _obey(session: Session) -> None:
     rows = _rows(table)
     if rows != table.rows:
         table.rows = rows
-        session.select(table.names[rows[0]] if rows else "")
+        if rows:
+            go_to(session, table.names[rows[0]])
+        else:
+            session.select("")
 
 
 def _rows(table: Table) -> list[int]:

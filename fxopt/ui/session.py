@@ -29,7 +29,9 @@ from fxopt.ui.presence import presence
 from fxopt.ui.recent import keep_recent
 from fxopt.ui.switches import Switch, Switches, widget_of
 from fxopt.view import GraphView, PassStyle, styles_of
+from fxopt.view.revealing import Opening, opening_for
 from fxopt.workbench import Choice, PassState, Sites, Workbench
+from fxopt.workbench.representatives import Representative, representatives
 
 T = TypeVar("T")
 Shown = Literal["Original", "Now"]
@@ -95,6 +97,15 @@ class Session:
     together: Together | None = None
     """The way in which both graphs are shown at once; `shown` is then the one whose nodes were last pointed at."""
     unfolded: frozenset[str] = frozenset()
+    """The modules that the visitor has open."""
+    revealed: frozenset[str] = frozenset()
+    """The modules that are open besides for the node that was gone to last (`fxopt.ui.going`)."""
+    closed: tuple[tuple[Choice, ...], frozenset[str]] = ((), frozenset())
+    """The modules that the visitor has folded of those that Diff opens by itself, at which choices of passes."""
+    gone_to: tuple[int, str, str] = (0, "", "")
+    """The node that the graph is to move to: the number of the move, its name, and its place among others in words."""
+    gone_at: tuple[Choice, ...] = ()
+    """The choices of passes when the visitor went there."""
     only_acting: bool = False
     """Whether the list leaves out the passes that find no site here."""
     pointed_at: tuple[str, tuple[Choice, ...]] = ("", ())
@@ -140,7 +151,9 @@ class Session:
         self._switches = other._switches
         self.workbench.choose(other.workbench.choices, other.workbench.edits)
         self.looked_at, self.selected, self.listed = other.looked_at, other.selected, other.listed
-        self.shown, self.together, self.unfolded = other.shown, other.together, other.unfolded
+        self.shown, self.together = other.shown, other.together
+        self.unfolded, self.revealed, self.gone_to = other.unfolded, other.revealed, other.gone_to
+        self.closed = other.closed
         self.only_acting = other.only_acting
 
     def rest(self) -> None:
@@ -178,6 +191,39 @@ class Session:
         return self.opened.once.answer((question, choices), make)
 
     # ---- the graphs
+
+    @property
+    def open_modules(self) -> frozenset[str]:
+        """The modules that are open in the picture."""
+        opened = self.opening.modules - self.closed_at(self.workbench.choices)
+        return self.unfolded | self.revealed | opened
+
+    @property
+    def opening(self) -> Opening:
+        """The modules that Diff opens by itself: those in which something has changed, one for all of its copies."""
+        if self.together != "Diff" or not self.workbench.is_changed:
+            return Opening(frozenset())
+        views = [self.view_of("Original"), self.view_of("Now")]
+        groups = [one.nodes for one in self.changes]
+        key = (self.workbench.choices, self.unfolded)
+        return self.remember("opening", key, lambda: opening_for(views, groups, self.unfolded), answers=RECENT)
+
+    @property
+    def changes(self) -> tuple[Representative, ...]:
+        """The sites that are on, one for all of its copies."""
+        views = self.view_of("Original"), self.view_of("Now")
+        return self.remember(
+            "changes", self.workbench.choices, lambda: representatives(self.workbench.states, *views), answers=RECENT
+        )
+
+    def closed_at(self, choices: tuple[Choice, ...]) -> frozenset[str]:
+        """Return the modules that stay folded in Diff at these choices of passes, as the visitor has folded them."""
+        return self.closed[1] if self.closed[0] == choices else frozenset()
+
+    def unfold(self, paths: frozenset[str]) -> None:
+        """Open these modules, and fold all others."""
+        self.unfolded, self.revealed = paths, frozenset()
+        self.closed = self.workbench.choices, self.opening.modules
 
     def graph_of(self, shown: Shown) -> GraphModule:
         """Return one of the graphs, to be read: while all passes are off, both are the same."""
@@ -373,13 +419,11 @@ class Session:
         if names:
             self.look_at(_beside(names, self.looked_at, by))
 
-    @alone
-    def step_site(self, by: int) -> None:
-        """Select the next (1) or previous (-1) site of the pass that is looked at, then its near misses."""
+    def site_beside(self, by: int) -> str:
+        """Return the next (1) or previous (-1) site of the pass in focus, then its near misses; empty without any."""
         state = self.looked_at_state
         names = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
-        if names:
-            self.select(_beside(names, self.selected, by))
+        return _beside(names, self.selected, by) if names else ""
 
     @alone
     def switch_current(self) -> None:
@@ -412,7 +456,13 @@ class Session:
 
     def fold(self, path: str) -> None:
         """Fold an open module, or open a folded one."""
-        self.unfolded = self.unfolded ^ {path}
+        now = self.workbench.choices
+        if path in self.open_modules:
+            self.unfolded, self.revealed = self.unfolded - {path}, self.revealed - {path}
+            self.closed = now, self.closed_at(now) | {path}
+        else:
+            self.unfolded |= {path}
+            self.closed = now, self.closed_at(now) - {path}
 
     def stop_comparing(self) -> None:
         """End the comparison of outputs that runs, and let its result go."""

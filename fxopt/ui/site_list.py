@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from fxopt.core import Exactness
+from fxopt.ui.going import go_to_site
 from fxopt.ui.markdown import code, counted, escaped, from_docstring
 from fxopt.ui.session import Session
 from fxopt.ui.switches import widget_of
@@ -128,6 +129,6 @@ def _node_button(session: Session, name: str, prefix: str, label: str = "") -> N
         key=f"{prefix} at {name}",
         type="tertiary",
         help="Show this node",
-        on_click=session.select,
-        args=(name,),
+        on_click=go_to_site,
+        args=(session, name),
     )

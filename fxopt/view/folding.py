@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 
 from fxopt.view.graph_view import GraphView
 from fxopt.view.node_view import NodeView
@@ -23,7 +24,7 @@ def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
     shown = [node for node in view.nodes if node.aside not in HIDDEN_FIRST]
     if len(shown) <= flat:
         return frozenset(view.module_classes)
-    tree = _Tree(shown)
+    tree = ModuleTree(shown)
     opened: set[str] = set()
     boxes, front = len(tree.children[""]), tree.siblings("")
     while front:
@@ -44,8 +45,13 @@ def default_unfolded(view: GraphView, flat: int = FLAT) -> frozenset[str]:
     return frozenset(opened)
 
 
-class _Tree:
-    """Return the modules of a graph with their direct contents: nodes by name, modules as ``@path``."""
+class ModuleTree:
+    """The modules of a graph with their direct contents: nodes by name, modules as ``@path``."""
+
+    @classmethod
+    def of(cls, view: GraphView) -> ModuleTree:
+        """Return the tree of the nodes that a first picture shows."""
+        return cls([node for node in view.nodes if node.aside not in HIDDEN_FIRST])
 
     def __init__(self, nodes: list[NodeView]) -> None:
         self.children: dict[str, dict[str, None]] = defaultdict(dict)
@@ -72,8 +78,18 @@ class _Tree:
         return [tuple(family) for family in families.values()]
 
     def gain(self, family: tuple[str, ...]) -> int:
-        """Return the number of boxes that opening `family` adds."""
-        return sum(len(self.children[path]) - 1 for path in family)
+        """Return the number of boxes that opening `family` adds; modules of other graphs add none."""
+        return sum(len(self.children[path]) - 1 for path in family if path in self.children)
+
+    def boxes(self, unfolded: Collection[str]) -> int:
+        """Return the number of boxes with these modules open."""
+        count, front = 0, [""]
+        while front:
+            inside = self.children.get(front.pop(), {})
+            opened = [child[1:] for child in inside if child.startswith("@") and child[1:] in unfolded]
+            count += len(inside) - len(opened)
+            front.extend(opened)
+        return count
 
     def weight(self, family: tuple[str, ...]) -> int:
         return sum(self._nodes_in[path] for path in family)

@@ -28,23 +28,25 @@ class Family:
         return sum(site.on for site in self.sites)
 
 
-def families_of(view: GraphView, sites: Sequence[SiteState]) -> tuple[Family, ...]:
+def families_of(view: GraphView, sites: Sequence[SiteState], *others: GraphView) -> tuple[Family, ...]:
     """Return the sites in families, those at the same place of repeated blocks together, in the order of their first.
 
-    `view` is of a graph that has the anchors, as a rule the pristine one. Blocks are copies as `GraphView.alike` counts
+    `view` is of a graph that has the anchors, as a rule the pristine one; an anchor that it lacks is looked for in the
+    `others`. Blocks are copies as `GraphView.alike` counts
     them. Two sites are at the same place if their anchors lie in copies, call the same there, and come at the same turn
     among such calls.
     """
     turns: Counter[tuple[str, ...]] = Counter()
     found: dict[tuple[object, ...], list[SiteState]] = {}
     for site in sites:
-        node = view.by_name.get(site.site)
-        if node is None:  # another pass made it
+        of = next((one for one in (view, *others) if site.site in one.by_name), None)
+        if of is None:  # another pass made it
             found[site.site,] = [site]
             continue
+        node = of.by_name[site.site]
         inside = (node.modules[-1][0] if node.modules else "", _called(node))
         turns[inside] += 1
-        key = (_place(view, node), _called(node), turns[inside], len(site.nodes), site.exactness)
+        key = (_place(of, node), _called(node), turns[inside], len(site.nodes), site.exactness)
         found.setdefault(key, []).append(site)
     return tuple(Family(_named(key, of), tuple(of)) for key, of in found.items())
 

@@ -270,7 +270,7 @@ def test_search_finds_names_operations_shapes_and_what_is_folded(open_graph: Ope
     box = graph.page.get_by_role("searchbox")
     box.fill("layer_7_attention_self_query")
     box.press("Enter")
-    graph.says("selected", "@encoder.layer.7")
+    graph.says("selected", "encoder_layer_7_attention_self_query")
     expect(graph.page.get_by_text("1 of 1 · inside: encoder_layer_7_attention_self_query")).to_be_visible()
     assert graph.get("isInView(__fxopt.views[0].selected)")
     box.fill(r"layer\.\d$")

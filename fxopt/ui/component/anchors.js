@@ -20,12 +20,13 @@ export function anchorBetween(before, after, pane) {
   const { camera } = pane;
   const control = pane.pending && [before.control(pane.pending), after.control(pane.pending)];
   if (control?.[0] && control[1]) return { screen: camera.toScreen(control[0]), to: control[1] };
-  const pair = (i) => {
-    const other = after.find(before.names[i]);
+  const pair = (i, name = before.names[i]) => {
+    const other = after.find(name);
     return other < 0 ? null : { screen: camera.toScreen(before.center(i)), to: after.center(other) };
   };
   if (pane.selected >= 0 && pane.isInView(pane.selected)) {
-    const found = pair(pane.selected);
+    // A node that a folded module hid before stands where the module did.
+    const found = pair(pane.selected) ?? (pane.selectedName && pair(pane.selected, pane.selectedName));
     if (found) return found;
   }
   const [width, height] = pane.stageSize();

@@ -45,6 +45,27 @@ export class Camera {
   }
 
   /**
+   * Bring a box to where it can be seen and read, with as much of the scene around it as fits.
+   * @param {Seen} scene
+   * @param {number} i the box
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   * @param {number} scale
+   */
+  goTo(scene, i, width, height, scale = 1) {
+    const [x, y] = scene.center(i);
+    const across = (width - 2 * MARGIN) / (scene.width || 1); // the zoom at which all of its width is seen
+    const isFar = this.zoom < 0.6 * scale;
+    if (isFar || this.zoom > across) this.zoom = Math.max(0.6 * scale, Math.min(across, isFar ? 0.9 * scale : this.zoom));
+    this.x = width / 2 - x * this.zoom;
+    const [wide, reach] = [scene.width * this.zoom, 2 * MARGIN + 40];
+    const top = this.toScreen([x, y])[1];
+    if (wide <= width - 2 * MARGIN) this.x = (width - wide) / 2;
+    else this.x = Math.min(MARGIN, Math.max(this.x, width - MARGIN - wide));
+    if (top < reach || top > height - reach) this.y = height / 2 - y * this.zoom;
+  }
+
+  /**
    * Show the whole scene, no larger than it reads well.
    * @param {Seen} scene
    * @param {number} width of the stage, in pixels

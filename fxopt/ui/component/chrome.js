@@ -95,7 +95,7 @@ export class Chrome {
   describe() {
     const { scene } = this.pane;
     this.caption.replaceChildren(element("span", "", scene.caption));
-    if (scene.note) this.caption.append(element("span", "fx-note", scene.note));
+    for (const note of [scene.note, this.pane.note]) if (note) this.caption.append(element("span", "fx-note", note));
     this.describeMarks();
   }
 
@@ -157,12 +157,21 @@ export class Chrome {
   }
 }
 
-// Finds boxes by name, label, module path or shape, and folded modules by the nodes in them.
+// Finds boxes by name, label, module path or shape, and by name the nodes in folded modules. A hit is the name of a box
+// or of such a node.
 export class Search {
   constructor(pane) {
     this.pane = pane;
     this.hits = [];
     this.at = -1;
+  }
+
+  // In another picture the same is found, and the search stands where it stood.
+  again() {
+    const name = this.at < 0 ? "" : this.hits[this.at];
+    this.start(this.text ?? "");
+    this.at = this.hits.indexOf(name);
+    if (this.at >= 0) this.tell();
   }
 
   start(text) {
@@ -182,11 +191,8 @@ export class Search {
     for (let i = 0; i < scene.count; i++) {
       const own = [scene.names[i], scene.titles[i], scene.subtitles[i], scene.modules[i], scene.groups.get(i) ?? ""];
       const inside = scene.members.get(i)?.split(" ") ?? [];
-      if (own.some(fits)) hits.push([i, ""]);
-      else {
-        const member = inside.find(fits);
-        if (member) hits.push([i, member]);
-      }
+      if (own.some(fits)) hits.push(scene.names[i]);
+      else hits.push(...inside.filter(fits));
     }
     return hits;
   }
@@ -196,10 +202,19 @@ export class Search {
     if (!this.hits.length) return this.pane.chrome.say("nothing found");
     const count = this.hits.length;
     this.at = this.at < 0 ? (direction > 0 ? 0 : count - 1) : (this.at + direction + count) % count;
-    const [i, member] = this.hits[this.at];
-    this.pane.chrome.say(`${this.at + 1} of ${count}${member ? ` · inside: ${member}` : ""}`);
-    this.pane.select(i, "now");
-    this.pane.reveal(i);
+    this.tell();
+    const { pane } = this;
+    const name = this.hits[this.at];
+    const i = pane.scene.find(name);
+    if (pane.foldable && !pane.scene.index.has(name)) return pane.goInto(name);
+    pane.select(i, "now");
+    pane.reveal(i);
+  }
+
+  tell() {
+    const name = this.hits[this.at];
+    const isInside = !this.pane.scene.index.has(name);
+    this.pane.chrome.say(`${this.at + 1} of ${this.hits.length}${isInside ? ` · inside: ${name}` : ""}`);
   }
 }
 

@@ -57,8 +57,8 @@ export class Word {
   }
 
   show(data, picture) {
-    const { heard, selected } = this.data;
-    this.pane.show({ ...data, heard, selected }, picture.scene(data.side ?? "after"));
+    const { heard, selected, goneTo } = this.data;
+    this.pane.show({ ...data, heard, selected, goneTo }, picture.scene(data.side ?? "after"));
   }
 
   end() {

@@ -41,6 +41,7 @@ export class Pane {
     this.sent = [];
     this.acts = new Acts(); // each is what was done, and to which name
     this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
+    this.moves = new Map(); // the moves that Python asked for, by key, and whether each is done
     this.scene = null;
     this.word = new Word(this);
     this.motion = null;
@@ -94,6 +95,7 @@ export class Pane {
     this.foldable = data.foldable ?? true;
     this.link = data.link ?? null;
     this.title = data.title ?? "Graph";
+    this.note = data.note ?? "";
     takeRelated(this, data.related ?? []);
     this.bars = data.bars ?? {};
     this.root.style.height = data.height ?? "600px";
@@ -109,6 +111,7 @@ export class Pane {
     this.takeMarks(data.marks ?? {}, isNew);
     look?.(); // now that the legend, which takes room from the stage, is there
     this.takeSelection(data.selected ?? null);
+    this.takeMove(data.goneTo ?? ["0", "", "", true]);
     this.speak();
     this.paint(); // not in the next frame, before which the browser still draws the rest of the page
   }
@@ -117,6 +120,7 @@ export class Pane {
     const before = this.scene;
     const stays = before && subject === this.subject ? anchorBetween(before, scene, this) : null;
     const from = stays ? this.positionsFor(before, scene, stays) : null;
+    if (subject !== this.subject) this.moves.clear();
     this.subject = subject;
     this.scene = scene;
     this.pending = null;
@@ -126,7 +130,7 @@ export class Pane {
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(scene, box.width, box.height);
     this.choose(this.selectedName === null ? -1 : scene.find(this.selectedName));
-    this.search.start(this.chrome.find.value);
+    this.search.again();
     this.option.setAttribute("aria-setsize", scene.count);
     return () => {
       if (!stays) {
@@ -140,7 +144,7 @@ export class Pane {
   }
 
   takeMarks(data, isNew) {
-    const key = JSON.stringify([data, this.dim]);
+    const key = JSON.stringify([data, this.dim, this.note]);
     if (key !== this.marksKey || isNew) {
       this.marksKey = key;
       this.marks = this.marksOf(data.boxes ?? {});
@@ -202,6 +206,18 @@ export class Pane {
     if (i >= 0 && !this.isInView(i)) this.reveal(i);
   }
 
+  // Move to where Python says, once; and once more if the picture that it is about comes later.
+  takeMove([key, name, told, isSettled]) {
+    const { moves, scene } = this;
+    if (key === "0" || moves.get(key)) return;
+    const i = scene.find(name);
+    moves.set(key, isSettled);
+    if (told) this.chrome.say(told);
+    if (i < 0) return;
+    this.camera.goTo(scene, i, ...this.stageSize(), this.theme.scale);
+    this.draw();
+  }
+
   // --- selection ------------------------------------------------------------------------------------------
 
   // The box that is pointed at, or -1.
@@ -224,6 +240,16 @@ export class Pane {
     this.nearSelected = i < 0 ? new Set() : new Set([...this.scene.inputs[i], ...this.scene.users[i]]);
     this.map.stale = true;
     this.speak();
+  }
+
+  // The visitor goes to a node that a folded module hides; Python opens what is needed.
+  goInto(name) {
+    this.selectedName = name;
+    this.choose(this.scene.find(name));
+    this.reveal(this.selected);
+    clearTimeout(this.timer);
+    this.sent.push(name);
+    this.tell("reveal", name);
   }
 
   // The visitor selects; `when` says whether Python hears "now" or after the keys have come to "rest".

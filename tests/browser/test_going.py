@@ -1,0 +1,52 @@
+"""Steps to sites and search hits, in a real Chromium: the node itself is opened, seen and selected."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.visitor import Open, Visitor, press
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def visitor(visit: Open) -> Visitor:
+    """Someone at BERT-base, folded as it opens."""
+    visitor = visit()
+    visitor.pick("BERT-base")
+    visitor.wait("view.subject === 'bert-base'")
+    visitor.page.evaluate("document.activeElement.blur()")
+    return visitor
+
+
+def sees_box_of(visitor: Visitor, name: str) -> None:
+    visitor.wait(f"view.selectedName === {name!r} && view.scene.names[view.selected] === {name!r}")
+    visitor.wait("view.isInView(view.selected, 10) && view.camera.zoom >= 0.6")
+    expect(visitor.page.locator(".st-key-inspected code").first).to_have_text(name)
+
+
+def test_steps_to_sites_open_one_copy_after_the_other(visitor: Visitor) -> None:
+    for number in range(2):
+        press(visitor, "ArrowRight")
+        sees_box_of(visitor, f"encoder_layer_{number}_attention_self_query")
+        expect(visitor.page.get_by_role("status").first).to_have_text(f"site {number + 1} of 12, one of 12 copies")
+    visitor.wait("view.scene.index.has('@encoder.layer.0') && !view.scene.index.has('@encoder.layer.1')")
+
+
+def test_enter_on_a_search_hit_goes_to_the_node_that_a_module_hides(visitor: Visitor) -> None:
+    press(visitor, "/")
+    visitor.page.keyboard.type("layer_[23]_output_dense")
+    press(visitor, "Enter")
+    sees_box_of(visitor, "encoder_layer_2_output_dense")
+    press(visitor, "Enter")
+    sees_box_of(visitor, "encoder_layer_3_output_dense")
+    expect(visitor.page.get_by_role("status").first).to_have_text("2 of 2")
+
+
+def test_a_site_told_of_a_module_leads_to_its_node(visitor: Visitor) -> None:
+    visitor.click_node("@encoder.layer.1")
+    visitor.page.locator(".st-key-inspected").get_by_role(
+        "button", name="encoder_layer_1_attention_self_query"
+    ).first.click()
+    sees_box_of(visitor, "encoder_layer_1_attention_self_query")

@@ -1,0 +1,57 @@
+"""Going to a node, by a key or a button: what hides it is opened, and it is the node that is selected."""
+
+from __future__ import annotations
+
+from streamlit.testing.v1 import AppTest
+
+from fxopt.ui import keys
+from fxopt.ui.going import go_to, move_of
+from tests.ui.visitor import FOLD, assert_usable, session, switch
+
+
+def test_a_step_to_a_site_opens_what_hides_it_and_folds_what_the_step_before_opened(app: AppTest) -> None:
+    of = session(app)
+    of.unfold(frozenset())
+    heard = keys.Heard()
+    keys.act(of, heard, [[1, "ArrowRight", None]])
+    assert (of.selected, of.open_modules) == ("stem_norm", {"stem"})
+    assert of.gone_to[1:] == ("stem_norm", "site 1 of 4")
+    keys.act(of, heard, [[2, "ArrowRight", None]])
+    assert of.selected == of.gone_to[1] != "stem_norm"
+    assert "stem" not in of.open_modules
+    of.fold("residual")
+    assert "residual" not in of.open_modules, "what was opened can be folded by hand"
+
+
+def test_a_near_miss_and_a_node_that_its_rewrite_took_away_are_gone_to(app: AppTest) -> None:
+    switch(app, FOLD, True)
+    of = session(app)
+    of.unfold(frozenset())
+    go_to(of, "stem_norm")
+    assert of.selected == "stem_norm"
+    assert of.gone_to[1] == "stem_conv", "what its rewrite left in the graph as it is now"
+    assert of.open_modules == {"stem"}
+    app.run()
+    app.button(key=f"miss {FOLD} at forked_norm").click().run()
+    assert of.gone_to[1:] == ("forked_norm", "near miss 1 of 2")
+    go_to(of, "nowhere")
+    assert (of.selected, of.gone_to[1], of.revealed) == ("nowhere", "", frozenset())
+
+
+def test_diff_opens_what_has_changed_and_what_the_visitor_folds_stays_folded(app: AppTest) -> None:
+    of = session(app)
+    of.unfold(frozenset())
+    switch(app, FOLD, True)
+    assert of.open_modules == frozenset()
+    of.together = "Diff"
+    assert "stem" in of.open_modules
+    key, name, told = move_of(of)
+    assert (name, told) == ("stem_conv", f"{FOLD} at stem_norm")
+    assert_usable(app.run())
+    of.fold("stem")
+    assert "stem" not in of.open_modules
+    of.fold("stem")
+    assert "stem" in of.open_modules
+    switch(app, FOLD, False)
+    assert of.open_modules == {"stem"}
+    assert move_of(of)[0] != key
