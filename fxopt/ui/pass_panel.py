@@ -11,6 +11,7 @@ from fxopt.ui.edit_list import edit_row
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.preview_line import preview_line
 from fxopt.ui.question import ask_about
+from fxopt.ui.recipe_form import recipe_form
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
 from fxopt.ui.switches import widget_of
@@ -24,7 +25,7 @@ def shown_by_passes(session: Session) -> Hashable:
     places = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
     return (
         bench.choices, bench.can_undo, bench.can_redo, session.looked_at, session.listed, session.only_acting,
-        session.question, session.selected if session.selected in places else "",
+        session.question, session.selected if session.selected in places else "", session.outcome_of_recipe,
     )  # fmt: skip
 
 
@@ -89,12 +90,14 @@ def _badge(session: Session) -> None:
 def _filter(session: Session) -> None:
     if st.session_state.get("only acting", False) != session.only_acting:
         st.session_state["only acting"] = session.only_acting
-    st.checkbox(
-        "Only passes that act",
-        key="only acting",
-        on_change=_list_only_acting,
-        args=(session,),
-    )
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.checkbox(
+            "Only passes that act",
+            key="only acting",
+            on_change=_list_only_acting,
+            args=(session,),
+        )
+        recipe_form(session)
 
 
 def _list_only_acting(session: Session) -> None:

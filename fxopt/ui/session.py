@@ -114,6 +114,8 @@ class Session:
     """The question to the visitor that is still open."""
     answer_to_edit: Answer | None = None
     """The outcome shown below the form of edits."""
+    outcome_of_recipe: Any = None
+    """The outcome of the last uploaded recipe (`fxopt.ui.recipe_form.Outcome`), if there was one."""
     listed: int = 0
     """The number of listed sites of the pass in focus, beyond the first few."""
     compared: tuple[Choice, ...] | None = None
@@ -352,6 +354,12 @@ class Session:
             self.question = Question(name, None, resting, removes=True)
         else:
             self.workbench.remove(name)
+
+    @alone
+    def replay(self, do: Callable[[], Any]) -> None:
+        """Do the work of a recipe by `do`, which returns the outcome to show."""
+        self.question = self.answer_to_edit = None
+        self.outcome_of_recipe = do()
 
     @alone
     def run_example(self) -> None:
