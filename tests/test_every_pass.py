@@ -18,7 +18,7 @@ from fxopt.core import Ledger, shared_copy
 from fxopt.testing import LAWS, Case, Law, check, title
 from tests.examples import Example, outputs
 from tests.passes.declared import EXAMPLES, file_of_tests
-from tests.quick import third
+from tests.quick import one_of_four, third
 
 PASSES = [kind() for kind in ALL_PASSES]
 every_pass = pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
@@ -42,9 +42,11 @@ def assert_as_exact(example: Example, before: GraphModule, after: GraphModule, c
             assert new_error <= 4 * old_error + 32 * EPS * reference.abs().max().clamp(min=1)
 
 
-@every_pass
-@every_example
-@pytest.mark.parametrize("law", LAWS, ids=title)
+@pytest.mark.parametrize(
+    ("law", "example", "pass_"),
+    one_of_four(LAWS, EXAMPLES, PASSES),
+    ids=lambda value: title(value) if value in LAWS else value.name,
+)
 def test_every_pass_obeys_every_law(pass_: Pass[Any], example: Example, law: Law) -> None:
     check(law, pass_, case_of(example))
 

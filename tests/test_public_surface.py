@@ -59,6 +59,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     assert isinstance(thing, tuple) or (thing.__doc__ or "").strip()
 
 
+@pytest.mark.slow
 def test_the_library_works_without_streamlit_and_transformers() -> None:
     code = WITHOUT.replace("{absent}", repr({"streamlit", "transformers", "sklearn"}))
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=ROOT)

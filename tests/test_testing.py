@@ -17,6 +17,7 @@ from fxopt import testing as laws
 from fxopt.core import GraphIndex
 from fxopt.testing import LAWS, Case, Law, LawBroken, check, check_pass, title
 from tests.passes.asserts import Net
+from tests.quick import third
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 
@@ -220,13 +221,14 @@ BROKEN: list[tuple[type[Pass[Any]], Law, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "law", "fact"), BROKEN, ids=lambda value: getattr(value, "__name__", None))
-def test_a_broken_law_is_named_with_the_pass_the_model_and_the_fact(kind: type[Pass[Any]], law: Law, fact: str) -> None:
+@pytest.mark.parametrize("broken", third(BROKEN), ids=lambda broken: f"{broken[0].__name__}-{broken[1].__name__}")
+def test_a_broken_law_is_named_with_the_pass_the_model_and_the_fact(broken: tuple[type[Pass[Any]], Law, str]) -> None:
+    kind, law, fact = broken
     check(law, DoubleNegation(), Case.of("net", model(), (X,)))
-    with pytest.raises(LawBroken) as broken:
+    with pytest.raises(LawBroken) as raised:
         check(law, kind(), Case.of("net", model(), (X,)))
-    assert str(broken.value).startswith(f"{kind.__name__} on net, law: {title(law)}: ")
-    assert fact in str(broken.value)
+    assert str(raised.value).startswith(f"{kind.__name__} on net, law: {title(law)}: ")
+    assert fact in str(raised.value)
     with pytest.raises(LawBroken):
         check_pass(kind(), [(model(), (X,))])
 

@@ -17,6 +17,7 @@ from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, Se
 from tests.examples import Attention, Example
 from tests.interrupting import Lines, assert_nothing_lingers, moments, state_of
 from tests.passes.declared import EXAMPLES
+from tests.quick import third
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning",  # an interrupt in a callback of the garbage collector
@@ -114,7 +115,7 @@ def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str, w
         assert_nothing_lingers(gm, inputs, pristine)
 
 
-@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("name", third(ACTS))
 def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: str) -> None:
     interrupt(TWO, *ACTS[name], 1, name)
 
@@ -136,7 +137,7 @@ def test_an_act_that_is_interrupted_twice_at_many_lines_is_made_whole_or_not_at_
     interrupt(TWO, *ACTS[name], 40, f"many twice {name}", within=12)
 
 
-@pytest.mark.parametrize("pass_", [kind() for kind in ALL_PASSES], ids=lambda pass_: pass_.name)
+@pytest.mark.parametrize("pass_", third(kind() for kind in ALL_PASSES), ids=lambda pass_: pass_.name)
 def test_every_pass_that_is_interrupted_is_applied_or_not_and_reversed_or_not(pass_: Pass) -> None:  # type: ignore[type-arg]
     example = next(example for example in EXAMPLES if pass_.scan(example.graph()).matches)
     interrupt(example, lambda gm: None, lambda gm: pass_(gm), 1, pass_.name)

@@ -20,6 +20,7 @@ from tests.passes.asserts import (
     captured,
     traced,
 )
+from tests.quick import quick
 
 PATTERNS = (
     [("conv", 0, 0), ("norm", 0, 0)],
@@ -140,7 +141,9 @@ def test_synchronized_batch_norm_is_batch_norm_in_evaluation_mode(f: Callable[[]
     assert_close_and_reversible(FoldBatchNorm(), gm, x)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(
+    "dtype", quick([torch.float64, torch.float32, torch.float16, torch.bfloat16], torch.float32, torch.bfloat16)
+)
 @pytest.mark.parametrize(
     ("forward", "layers", "shape"),
     [
@@ -344,7 +347,7 @@ def test_the_nearest_miss_is_the_one_that_is_told() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # torch, decomposing
-@pytest.mark.parametrize("decomposed", [False, True])
+@pytest.mark.parametrize("decomposed", quick([False, True], True))
 @pytest.mark.parametrize(
     ("net", "shape"),
     [

@@ -140,6 +140,7 @@ def test_the_page_reads_which_identity_it_is() -> None:
     assert RemoveIdentities().explain(match) == said
 
 
+@pytest.mark.slow
 def test_it_obeys_the_laws_where_every_rule_applies() -> None:
     cases = [Case.of(name, Net(between(REMOVED[name]), **layers()).eval(), (X,)) for name in (
         "x / 1", "x + -0.0", "transpose, read by others", "permute", "dropout called twice", "dropout2d", "all at once",

@@ -24,6 +24,7 @@ from fxopt import (
 from fxopt.core import shared_copy
 from tests.examples import outputs
 from tests.passes.asserts import assert_left_alone
+from tests.quick import quick
 
 # torch, when it copies or decomposes what it exported
 pytestmark = pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")
@@ -145,7 +146,9 @@ def test_it_comes_back_to_the_bit_and_to_the_very_tensors(pass_: Pass[Any], kind
     assert {key: id(t) for key, t in gm.state_dict(keep_vars=True).items()} == tensors
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "dtype", quick([torch.float32, torch.float64, torch.bfloat16, torch.float16], torch.float32, torch.bfloat16)
+)
 @every_case
 def test_errors_stay_within_their_bound(
     pass_: Pass[Any], kind: Any, level: Any, sites: int, dtype: torch.dtype

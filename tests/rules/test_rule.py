@@ -18,6 +18,7 @@ import fxopt
 from fxopt import Rule, RuleError, require
 from fxopt.testing import Case, check_pass
 from tests.passes.asserts import Net, assert_close_and_reversible, captured
+from tests.quick import quick, third
 
 
 @fxopt.rewrite
@@ -148,7 +149,7 @@ def cases() -> list[Case]:
 
 @pytest.mark.parametrize(
     "rule",
-    [*RULES[:3], *(pytest.param(rule, marks=pytest.mark.slow) for rule in RULES[3:])],
+    quick(RULES, remove_one),
     ids=lambda rule: rule.name,
 )
 def test_it_obeys_the_laws_of_passes(rule: Rule) -> None:
@@ -234,7 +235,7 @@ def replaced(pattern: Callable[[Any], Any]) -> Rule:
     return fxopt.rewrite(rule)
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=range(len(PAIRS)))
+@pytest.mark.parametrize("pair", third(PAIRS), ids=range(len(PAIRS)))
 def test_equal_spellings_match_each_other(pair: tuple[Callable[[Any], Any], Callable[[Any], Any]]) -> None:
     for a, b in (pair, pair[::-1]):
         gm = fxopt.capture(Net(functools.partial(apply, b)), (X,))
@@ -564,6 +565,7 @@ def test_chains_are_taken_up_from_their_start_and_overlaps_are_said() -> None:
     assert "x * 120.0" in gm.code
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_no_problem() -> None:
     def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
         for _ in range(1500):

@@ -13,6 +13,7 @@ from fxopt.core import GraphIndex, Match, Rewriter
 from fxopt.edits import Edit, SetArgument
 from tests.core.test_interrupts import TWO
 from tests.interrupting import Lines, assert_nothing_lingers, moments, state_of
+from tests.quick import third
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
@@ -78,7 +79,7 @@ def interrupt(name: str, count: int) -> None:
         assert_nothing_lingers(wb.current, TWO.inputs(), pristine)
 
 
-@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("name", third(ACTS))
 def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: str) -> None:
     interrupt(name, 1)
 
