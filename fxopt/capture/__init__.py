@@ -3,7 +3,15 @@
 from fxopt.capture.checks import InputError, InputSizeError, install_checks
 from fxopt.capture.examples import example_inputs, trace
 from fxopt.capture.ladder import capture
-from fxopt.capture.report import BakedValue, CaptureCancelledError, CaptureError, CaptureReport, FailedRung, FixedSize
+from fxopt.capture.report import (
+    BakedValue,
+    CaptureCancelledError,
+    CaptureError,
+    CaptureReport,
+    ExampleRefusedError,
+    FailedRung,
+    FixedSize,
+)
 from fxopt.capture.stored import CaptureStore
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "CaptureError",
     "CaptureReport",
     "CaptureStore",
+    "ExampleRefusedError",
     "FailedRung",
     "FixedSize",
     "InputError",

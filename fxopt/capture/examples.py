@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import torch
 from torch import fx, nn
 from torch.fx import GraphModule
 
@@ -17,6 +18,7 @@ from fxopt.capture.example_images import companions_of
 from fxopt.capture.example_media import first_taken, is_in_doubt, with_media
 from fxopt.capture.example_rules import CACHES, SERIES, Example
 from fxopt.capture.ladder import capture
+from fxopt.capture.report import ExampleRefusedError
 from fxopt.capture.shadowed import refuse_shadowed_methods
 
 
@@ -42,6 +44,11 @@ def trace(
         inputs: values of your own, by name: tensors in the place of made ones, or others that the model
             takes (``{"use_cache": False}``), nested in lists and dicts or not.
         options: those of `capture`.
+
+    Raises:
+        InputError: an input has no rule that makes it, or `input_names` and `inputs` misfit the model.
+        ExampleRefusedError: the model raises on the example; the message names the inputs that were made for it.
+        CaptureError: see `capture`.
     """
     if isinstance(model, GraphModule) and input_names is None:
         return model
@@ -49,7 +56,16 @@ def trace(
     options.setdefault("verify", not disable_check)
     if tracer_cls is not None:
         options.setdefault("leaf", tracer_cls().is_leaf_module)
-    return capture(model, (), example, **options)
+    try:
+        return capture(model, (), example, **options)
+    except ExampleRefusedError as error:
+        made = ", ".join(f"{name} {_shape(value)}" for name, value in example.items() if name not in (inputs or {}))
+        remedy = f"give your own in place of one that was made from the config, {made}: trace(model, inputs={{...}})"
+        raise ExampleRefusedError(error.subject, error.rungs, (remedy,) if made else error.remedies) from error
+
+
+def _shape(value: Any) -> str:
+    return str(tuple(value.shape)) if isinstance(value, torch.Tensor) else f"({type(value).__name__})"
 
 
 def example_inputs(

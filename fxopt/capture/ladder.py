@@ -22,7 +22,14 @@ from fxopt.capture.parameter_names import hidden_in
 from fxopt.capture.propagate import fill_in_shapes
 from fxopt.capture.remedies import is_data_dependent, line_of, reason_of, remedies_for
 from fxopt.capture.replay import Outcome, first_line, outcome_of
-from fxopt.capture.report import CaptureCancelledError, CaptureError, CaptureReport, FailedRung, RecordingError
+from fxopt.capture.report import (
+    CaptureCancelledError,
+    CaptureError,
+    CaptureReport,
+    ExampleRefusedError,
+    FailedRung,
+    RecordingError,
+)
 from fxopt.capture.rungs import Rungs, described, in_example
 from fxopt.capture.shadowed import refuse_shadowed_methods
 from fxopt.capture.sizes import Dynamic, check_dynamic
@@ -155,7 +162,7 @@ def _answer_of_model(rungs: Rungs) -> Outcome:
         error, line = expected.error, line_of(expected.error)
         reason = f"{type(error).__name__}: {first_line(error)}"
         subject = f"{type(rungs.model).__name__} itself raises on the example, before any capture:"
-        raise CaptureError(subject, (FailedRung("the model", reason, line),), ("another example",)) from error
+        raise ExampleRefusedError(subject, (FailedRung("the model", reason, line),), ("another example",)) from error
     return expected
 
 

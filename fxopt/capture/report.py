@@ -114,3 +114,7 @@ class CaptureError(FxoptError, RuntimeError):
         if self.remedies:
             parts.append("What to try: " + "; ".join(self.remedies) + ".")
         return "\n".join(parts)
+
+
+class ExampleRefusedError(CaptureError):
+    """The model itself raises on the example, before any capture."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from fxopt.capture import InputError, capture, example_inputs, trace
 from fxopt.capture.example_rules import Example
+from fxopt.capture.report import ExampleRefusedError
 from fxopt.capture.structure import tensors_of
 from tests.capture.asserts import assert_equal_up_to_rounding
 from tests.capture.matrix.models import row_of
@@ -228,3 +231,26 @@ def test_other_kinds_of_models_get_what_their_documentation_and_config_say(
     assert {name: tuple(tensor.shape) for name, tensor in made.items()} == shapes
     with torch.no_grad():
         model(**made)
+
+
+class RefusesItsImage(nn.Module):
+    """A model whose config says less of its images than forward asks for."""
+
+    config = SimpleNamespace(image_size=56, num_channels=3)
+
+    def forward(self, pixel_values: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
+        if pixel_values.shape[-1] < 300:
+            raise ValueError("the image is too small")
+        return pixel_values
+
+
+def test_a_made_input_that_the_model_refuses_is_named_with_its_shape_and_the_call_that_replaces_it() -> None:
+    with pytest.raises(ExampleRefusedError) as refused:
+        trace(RefusesItsImage())
+    assert refused.value.remedies == (
+        "give your own in place of one that was made from the config, pixel_values (2, 3, 56, 56): "
+        "trace(model, inputs={...})",
+    )
+    assert "ValueError: the image is too small" in str(refused.value)
+    with pytest.raises(ExampleRefusedError, match="What to try: another example"):
+        trace(RefusesItsImage(), inputs={"pixel_values": torch.zeros(2, 3, 8, 8)})
