@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from torch.fx import Node
 
@@ -19,9 +19,18 @@ class Match:
     anchor: Node
     """The node by which the site is found; its name is the name of the site."""
 
+    only_read: ClassVar[tuple[str, ...]] = ()
+    """The fields whose nodes the rewrite reads and leaves as they are."""
+
     @property
     def site(self) -> str:
         return self.anchor.name
+
+    @property
+    def rewritten(self) -> tuple[Node, ...]:
+        """The nodes that the match captured to rewrite them, the anchor first."""
+        inputs = {getattr(self, name) for name in self.only_read}
+        return tuple(node for node in self.nodes if node is self.anchor or node not in inputs)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

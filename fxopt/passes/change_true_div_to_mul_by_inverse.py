@@ -46,6 +46,8 @@ _PRODUCT: dict[Any, Any] = {
 
 @dataclass(frozen=True, eq=False)
 class ConstantDivision(Match):
+    only_read = ("dividend",)
+
     dividend: Node
     divisor: float
 

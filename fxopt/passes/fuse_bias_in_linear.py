@@ -37,6 +37,8 @@ _PAD = torch.ops.aten.pad.default
 
 @dataclass(frozen=True, eq=False)
 class LinearWithBias(Match):
+    only_read = ("input",)
+
     input: Node
     linear: LinearLayer
 

@@ -39,6 +39,8 @@ from fxopt.passes.stack import Stack
 
 @dataclass(frozen=True, eq=False)
 class LinearsOfOneInput(Match):
+    only_read = ("input",)
+
     input: Node
     linear_nodes: tuple[Node, ...]
     linears: tuple[LinearLayer, ...]

@@ -13,6 +13,7 @@ from fxopt.graph.marks import MARKS
 from fxopt.recording.changes import Change
 from fxopt.recording.module_changes import ArrangeMembers, SetMember, arranged
 from fxopt.recording.node_changes import EraseNode, InsertNode, SetMeta
+from fxopt.recording.node_record import NodeRecord
 
 Table = tuple[str, str]
 """The path of a module and the name of one of its tables."""
@@ -25,9 +26,14 @@ class Patch:
     changes: tuple[Change, ...]
 
     @property
+    def inserted(self) -> tuple[NodeRecord, ...]:
+        """The records of the nodes that the patch made."""
+        return tuple(change.node for change in self.changes if isinstance(change, InsertNode))
+
+    @property
     def created(self) -> tuple[str, ...]:
         """The nodes that the patch made."""
-        return tuple(change.node.name for change in self.changes if isinstance(change, InsertNode))
+        return tuple(node.name for node in self.inserted)
 
     @property
     def removed(self) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ def go_to(session: Session, name: str, told: str = "") -> None:
     the place among others, for the graph to show.
     """
     session.select(name)
+    if session.together:  # of two boxes, the new one
+        session.shown = "Now" if name in session.view_of("Now").by_name else "Original"
     seen = next((one for one in _seen_for(session, name) if _views(session, one)), "")
     opened = frozenset[str]().union(*(modules_hiding(session.view_of(shown), seen) for shown in _views(session, seen)))
     session.revealed = opened - session.unfolded

@@ -107,6 +107,8 @@ def graph_component(
     selected: str | None = None,
     gone_to: tuple[str, str, str, bool] = ("0", "", "", True),
     note: str = "",
+    legend: Sequence[tuple[str, int, str]] = (),
+    became: Sequence[tuple[int, int]] = (),
     dim: bool = False,
     height: int | str = 640,
     title: str = "Graph",
@@ -129,12 +131,14 @@ def graph_component(
     `selected` is the name of a node, which is seen on its folded module while that is folded, or ``@path`` for such a
     module itself; None for an empty selection. `gone_to` is a move of the graph: a key, which makes it once; the node
     to go to; a few words for the visitor; and whether the layout is the one that is to show it. `note` stands beside
-    the caption. With `dim`, unmarked boxes step back. `height` is in pixels, or a length of CSS. `subject` names the
-    model: another one starts at its beginning, while a new layout of the same one keeps the visitor's place. Panes with
-    one `link` share their selection, and, if they show one layout, the viewport. Without `foldable`, modules stay as
-    they are. `foreseen` are pictures that were shown before, by the acts that lead back to them: each by the class of
-    its widget, or the name of a key. They are painted before Python has answered. The visitor's acts are for
-    `obey_graph`; `on_events` is called before that, as the callback of a widget.
+    the caption. `legend` has kinds of marks, each with the number of its pass and its words; without it, the marks in
+    the picture are counted. `became` are pairs of boxes, of a node that is gone and one that does its work. With `dim`,
+    unmarked boxes step back. `height` is in pixels, or a length of CSS. `subject` names the model: another one starts
+    at its beginning, while a new layout of the same one keeps the visitor's place. Panes with one `link` share their
+    selection, and, if they show one layout, the viewport. Without `foldable`, modules stay as they are. `foreseen` are
+    pictures that were shown before, by the acts that lead back to them: each by the class of its widget, or the name of
+    a key. They are painted before Python has answered. The visitor's acts are for `obey_graph`; `on_events` is called
+    before that, as the callback of a widget.
 
     Returns:
         the digest of the picture, by which `foreseen` names it later.
@@ -146,6 +150,8 @@ def graph_component(
         "selected": selected,
         "goneTo": [*gone_to],
         "note": note,
+        "legend": [list(entry) for entry in legend],
+        "became": [list(pair) for pair in became],
         "dim": dim,
         "height": height if isinstance(height, str) else f"{height}px",
         "title": title,

@@ -16,15 +16,18 @@ from fxopt.ui.foreseen import End
 from fxopt.ui.going import go_to, move_of, note_on
 from fxopt.ui.graph_component import Bars, View, Way, graph_component, heard_of, obey_graph
 from fxopt.ui.markdown import escaped
-from fxopt.ui.marks import marks_of
+from fxopt.ui.marks import legend_of, marks_of
 from fxopt.ui.panel import acting, panel, redraw
 from fxopt.ui.pictures import PackedLayout, laying_out
 from fxopt.ui.session import Session, Shown, Together
 from fxopt.ui.switches import widget_of
 from fxopt.ui.turns import FIRST_DRAWINGS
 from fxopt.ui.waiting import result_soon
-from fxopt.view import GraphView, Mark, VisibleGraph, families, resolve, to_dot, to_svg, visible
+from fxopt.view import GraphView, Mark, VisibleGraph, families, to_dot, to_svg, visible
+from fxopt.view.comparison import GONE
+from fxopt.view.marks import resolve_sides
 from fxopt.view.program import EngineError
+from fxopt.workbench import SiteState
 
 HEIGHT = "var(--graph-height)"
 """As page.css says it, for the elements beside the graph as well."""
@@ -69,6 +72,7 @@ def _knows(session: Session, name: str) -> bool:
     """
     if name.startswith("@"):
         return name.partition("#")[0][1:] in _every(session)
+    name = name.removesuffix(GONE)
     return not name or any(name in session.view_of(shown).by_name for shown in get_args(Shown))
 
 
@@ -105,7 +109,7 @@ def _graphs(session: Session) -> None:
     for place, of in zip(places, behind):
         with place:
             counted.append(costs_of(session, of, waiting=True))
-    costs = {shown: drawn_costs(session, _graph_behind(shown), picture.graph) for shown in panes}
+    costs = {shown: drawn_costs(session, _graph_behind(shown), _boxes(picture, shown)) for shown in panes}
     assert session.laying_out is not None
     is_whole = session.laying_out[1].result is picture and (chosen_costs()[0] is None or None not in counted)
     with graphs:
@@ -141,6 +145,11 @@ def _picture(session: Session) -> PackedLayout | None:
     return session.picture
 
 
+def _boxes(picture: PackedLayout, shown: str) -> VisibleGraph:
+    """Return the boxes of the picture, where a name leads to the box that it has in the graph that is shown."""
+    return picture.before if shown == "Original" else picture.graph
+
+
 def _graph_behind(shown: str) -> Shown:
     """Return the graph whose costs a picture tells."""
     return "Original" if shown == "Original" else "Now"
@@ -160,8 +169,10 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         picture.data if is_first else None,
         picture.id,
         key=key,
-        marks=resolve(_marks(session, shown), picture.graph, [state.name for state in states]),
-        selected=session.selected or None,
+        marks=resolve_sides(_marks(session, picture, shown), [state.name for state in states]),
+        legend=legend_of(states, session.looked_at),
+        became=_became(session, picture) if shown == "Diff" else (),
+        selected=_selected(session, picture, shown),
         gone_to=(*move_of(session), is_whole),
         note=note_on(session),
         height=HEIGHT,
@@ -169,7 +180,7 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         subject=session.opened.source.key,
         side=SIDES[shown],
         related=families(
-            [(*site.changed, *site.created, *site.removed) for state in states for site in state.sites if site.on],
+            [_touched(site) for state in states for site in state.sites if site.on],
             picture.graph,
         ),
         bars=bars,
@@ -182,20 +193,47 @@ def _pane(session: Session, picture: PackedLayout, shown: str, bars: Bars, path:
         session.foreseen.painted((key, *_look(session, (session.workbench.choices, session.looked_at))), painted)
 
 
-def _marks(session: Session, shown: str) -> Mapping[str, Sequence[Mark]]:
-    found: dict[str, dict[Mark, None]] = {}
-    for original in (True, False):
+def _touched(site: SiteState) -> tuple[str, ...]:
+    return (*site.changed, *site.created, *site.removed, *(name + GONE for name in site.changed))
+
+
+def _marks(
+    session: Session, picture: PackedLayout, shown: str
+) -> list[tuple[Mapping[str, Sequence[Mark]], VisibleGraph]]:
+    """Return the marks of the original graph, of the current one, or of both, each with the boxes to find them in."""
+    found = []
+    for original, boxes in ((True, picture.before), (False, picture.graph)):
         if (shown == "Now" and original) or (shown == "Original" and not original):
             continue
-        for name, marks in marks_of(session.colored_states, session.looked_at, original=original).items():
-            found.setdefault(name, {}).update(dict.fromkeys(marks))
-    return {name: tuple(marks) for name, marks in found.items()}
+        marks = marks_of(session.colored_states, session.looked_at, original=original)
+        if shown == "Diff":  # where the old node has a box beside the new one, the two tell of the change
+            marks = {
+                name: [mark for mark in of if mark.kind != "changed" or picture.graph.find(name + GONE) is None]
+                for name, of in marks.items()
+            }
+        found.append((marks, boxes))
+    return found
+
+
+def _became(session: Session, picture: PackedLayout) -> tuple[tuple[int, int], ...]:
+    """Return the boxes of nodes that are gone, each with that of a node which it became."""
+    boxes = ((picture.before.find(old), picture.graph.find(new)) for old, new in session.descent)
+    return tuple(dict.fromkeys((old, new) for old, new in boxes if old is not None and new is not None and old != new))
+
+
+def _selected(session: Session, picture: PackedLayout, shown: str) -> str | None:
+    """Return the name of the box that is selected; in Diff, of two boxes that of the graph it was pointed at in."""
+    name = session.selected
+    is_old = shown == "Diff" and session.shown == "Original" and picture.graph.find(name + GONE) is not None
+    return (name + GONE if is_old else name) or None
 
 
 def _select(session: Session, name: str, shown: str) -> None:
     """Select a node, and tell the inspector which of the two graphs it was pointed at in."""
-    session.select(name)
-    if shown != "Diff":
+    session.select(name.removesuffix(GONE))
+    if name.endswith(GONE):
+        session.shown = "Original"
+    elif shown != "Diff":
         session.shown = "Original" if shown == "Original" else "Now"
     elif name and not name.startswith("@"):
         session.shown = "Now" if name in session.view_of("Now").by_name else "Original"

@@ -86,7 +86,8 @@ def _node(session: Session, name: str) -> None:
         st.button(
             f"Only in {where}: show it", key="show where it is", on_click=acting(session, session.show), args=(shown,)
         )
-    _facts(node)
+    _facts(session, shown, node)
+    _descent(session, shown, name)
     _source(node)
     for told in session.workbench.story(name):
         st.markdown(f":material/history: {escaped(told)}")
@@ -100,27 +101,52 @@ def _node(session: Session, name: str) -> None:
 
 def _find(session: Session, name: str) -> tuple[Shown, Node | None]:
     """Return the node in the graph that is shown, else in the other one."""
-    other: Shown = "Original" if session.shown == "Now" else "Now"
-    for shown in (session.shown, other):
-        graph = session.graph_of(shown)
-        key = session.workbench.choices if shown == "Now" else None
-        names = session.remember(f"names of {shown}", key, lambda graph=graph: nodes_by_name(graph))  # type: ignore[misc]
-        if name in names:
-            return shown, names[name]
+    for shown in (session.shown, _other(session.shown)):
+        node = _node_in(session, shown, name)
+        if node is not None:
+            return shown, node
     return session.shown, None
 
 
-def _facts(node: Node) -> None:
+def _other(shown: Shown) -> Shown:
+    return "Original" if shown == "Now" else "Now"
+
+
+def _node_in(session: Session, shown: Shown, name: str) -> Node | None:
+    graph = session.graph_of(shown)
+    key = session.workbench.choices if shown == "Now" else None
+    return session.remember(f"names of {shown}", key, lambda: nodes_by_name(graph)).get(name)
+
+
+def _facts(session: Session, shown: Shown, node: Node) -> None:
+    """Draw the facts of a node; where they are others in the other graph, those before and now."""
+    rows = _rows(node)
+    other = _node_in(session, _other(shown), node.name)
+    others = _rows(other) if other is not None else rows
+    before, now = (rows, others) if shown == "Original" else (others, rows)
+    told = {label: f"{old or 'none'} → **{new or 'none'}**" if old != new else new
+            for (label, old), new in zip(before.items(), now.values())}  # fmt: skip
+    st.markdown("  \n".join(f"{label} {value}" for label, value in told.items() if value))
+
+
+def _rows(node: Node) -> dict[str, str]:
     info = info_of(node)
     module = module_of(node)
-    rows = {
+    return {
         "op": code(node.op),
         "calls": code(target_name(node)) if node.op != "output" else "",
         "class": code(type(module).__name__) if module is not None else "",
         "returns": code(str(info)) if info is not None else "",
         "arguments": code(_arguments(node)),
     }
-    st.markdown("  \n".join(f"{label} {value}" for label, value in rows.items() if value))
+
+
+def _descent(session: Session, shown: Shown, name: str) -> None:
+    """Draw the nodes that an original node became, or those that a node of now was made from."""
+    if shown == "Original":
+        _neighbors(session, "Became", [new for old, new in session.descent if old == name])
+    else:
+        _neighbors(session, "Made from", [old for old, new in session.descent if new == name and old != name])
 
 
 def _probe(session: Session, node: Node) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from fxopt.ui.markdown import counted
 from fxopt.view import Mark
+from fxopt.view.marks import MarkKind
 from fxopt.workbench import PassState, SiteState
 
 
@@ -20,21 +22,41 @@ def marks_of(states: Sequence[PassState], looked_at: str = "", original: bool = 
                 for name, mark in _of_rewritten(site, index, original):
                     found[name][mark] = None
             elif state.name == looked_at:
-                for name in site.nodes:
-                    found[name][Mark("matched", index)] = None
+                for name in site.rewritten or site.nodes:
+                    found[name][Mark("matched", index, site.site)] = None
         if state.name == looked_at:
             for miss in state.misses:
-                found[miss.site][Mark("miss", index)] = None
+                found[miss.site][Mark("miss", index, miss.site)] = None
     return {name: tuple(marks) for name, marks in found.items()}
 
 
 def _of_rewritten(site: SiteState, index: int, original: bool) -> Iterator[tuple[str, Mark]]:
     changed = (*site.changed, *(() if original else site.created))
     for name in changed or (site.site,):
-        yield name, Mark("applied", index)
+        yield name, Mark("applied", index, site.site)
     for name in site.changed:
-        yield name, Mark("changed", index)
+        yield name, Mark("changed", index, site.site)
     if original:
-        yield from ((name, Mark("removed", index)) for name in site.removed)
+        yield from ((name, Mark("removed", index, site.site)) for name in site.removed)
     else:
-        yield from ((name, Mark("created", index)) for name in site.created)
+        yield from ((name, Mark("created", index, site.site)) for name in site.created)
+
+
+def legend_of(states: Sequence[PassState], looked_at: str = "") -> tuple[tuple[MarkKind, int, str], ...]:
+    """Return the legend of the passes: kinds of marks, each with the number of its pass and a count in words.
+
+    It depends on the passes alone, so it is the same for every picture of one state. Sites are counted; nodes only as
+    those in so many sites.
+    """
+    told: list[tuple[MarkKind, int, str]] = []
+    for index, state in enumerate(states):
+        on = [site for site in state.sites if site.on]
+        off = [site for site in state.sites if not site.on]
+        if on:
+            nodes = {name for site in on for name in (*site.created, *site.changed, *site.removed)}
+            told.append(("applied", index, f"{counted(len(nodes), 'node')} in {counted(len(on), 'site')}"))
+        if off and state.name == looked_at:
+            told.append(("matched", index, f"would apply at {counted(len(off), 'site')}"))
+        if state.misses and state.name == looked_at:
+            told.append(("miss", index, counted(len(state.misses), "near miss", "near misses")))
+    return tuple(told)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from fxopt.ui.job import Job, Progress
-from fxopt.view import Layout, VisibleGraph, layout, layout_both, pack
+from fxopt.view import Layout, Side, VisibleGraph, layout, layout_both, pack
 
 LAYOUTS = 48
 """The number of layouts kept in memory, for all visitors together; one takes some kilobytes, or with thousands of boxes
@@ -22,6 +22,8 @@ class PackedLayout:
     id: str
     data: bytes
     graph: VisibleGraph
+    before: VisibleGraph
+    """The same boxes; a node that was replaced under its own name is found in its old one."""
 
 
 @st.cache_resource(max_entries=LAYOUTS, show_spinner=False)
@@ -35,7 +37,9 @@ def _packed(
 ) -> PackedLayout:
     base = _placed(before_digest, _before, _wanted)
     picture = layout_both(base, _after, wanted=_wanted)
-    return PackedLayout(picture.id, pack(picture), picture.graph)
+    both = picture.comparison
+    before = both.seen_from(Side.BEFORE) if both is not None else picture.graph
+    return PackedLayout(picture.id, pack(picture), picture.graph, before)
 
 
 def laying_out(before: VisibleGraph, after: VisibleGraph) -> Job[PackedLayout]:

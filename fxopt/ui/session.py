@@ -31,6 +31,7 @@ from fxopt.ui.switches import Switch, Switches, widget_of
 from fxopt.view import GraphView, PassStyle, styles_of
 from fxopt.view.revealing import Opening, opening_for
 from fxopt.workbench import Choice, PassState, Sites, Workbench
+from fxopt.workbench.descent import Descent, descent
 from fxopt.workbench.representatives import Representative, representatives
 
 T = TypeVar("T")
@@ -217,6 +218,13 @@ class Session:
         return self.remember(
             "changes", self.workbench.choices, lambda: representatives(self.workbench.states, *views), answers=RECENT
         )
+
+    @property
+    def descent(self) -> Descent:
+        """What the nodes of the original graph became."""
+        if not self.workbench.is_changed:
+            return ()
+        return self.remember("descent", self.workbench.choices, lambda: descent(self.workbench), answers=RECENT)
 
     def closed_at(self, choices: tuple[Choice, ...]) -> frozenset[str]:
         """Return the modules that stay folded in Diff at these choices of passes, as the visitor has folded them."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from fxopt.view.visible import Item, VisibleGraph
+
+GONE = "~"
+"""Ends the name of the box of a node that a rewrite replaced under its own name: ``q~`` beside the new ``q``."""
 
 
 class Side(IntEnum):
@@ -24,6 +27,9 @@ class Comparison:
     `graph` has the boxes of both: those of `before` in their order, and among them the boxes of `after` alone, each at
     its place there. A box that is in both is as in `before`; `retold` has those with another text in `after`, and
     `reread` the edges in both along which other operands come: the text before, and after.
+
+    A node that calls something else in `after`, under the same name, has two boxes, one of each graph: `replaced` has
+    the new one by the old one. In `graph`, and in `before` here, the name of the old box ends with `GONE`.
     """
 
     before: VisibleGraph = field(repr=False)
@@ -33,9 +39,12 @@ class Comparison:
     edges: Mapping[tuple[int, int], Side]
     retold: Mapping[int, Item]
     reread: tuple[tuple[int, int, str, str], ...] = ()
+    replaced: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, before: VisibleGraph, after: VisibleGraph) -> Comparison:
+        changed = _replaced(before, after)
+        before = _renamed(before, changed)
         items, sides = _merged(before, after)
         place = {item.name: index for index, item in enumerate(items)}
         edges: dict[tuple[int, int], Side] = {}
@@ -49,13 +58,14 @@ class Comparison:
             for item in after.items
             if sides[place[item.name]] is Side.BOTH and item != items[place[item.name]]
         }
-        owner = {name: place[of.items[index].name] for of in (after, before) for name, index in of.owner.items()}
+        owner = {name: place[of.items[index].name] for of in (before, after) for name, index in of.owner.items()}
         total, reread = max(before.total, after.total), _reread(before, after, place, edges)
         reads = {(s, t): text for of in (before, after) for s, t, text in _numbered(of, place)}
         reads |= {(s, t): f"{old or '·'}→{new or '·'}" for s, t, old, new in reread}
         told = tuple(sorted((*edge, text) for edge, text in reads.items()))
         graph = VisibleGraph(tuple(items), tuple(sorted(edges)), owner, total, after.hidden, told)
-        return cls(before, after, graph, tuple(sides), edges, retold, reread)
+        replaced = {place[name + GONE]: place[name] for name in changed}
+        return cls(before, after, graph, tuple(sides), edges, retold, reread, replaced)
 
     @property
     def is_same(self) -> bool:
@@ -72,12 +82,41 @@ class Comparison:
         """The boxes that only `before` has."""
         return tuple(index for index, side in enumerate(self.boxes) if side is Side.BEFORE)
 
+    def seen_from(self, side: Side) -> VisibleGraph:
+        """Return `graph`, in which a name leads to the box that it has on one side; in both, to the new one."""
+        if side is not Side.BEFORE:
+            return self.graph
+        place = {item.name: index for index, item in enumerate(self.graph.items)}
+        own = {name: place[self.before.items[index].name] for name, index in self.before.owner.items()}
+        return replace(self.graph, owner={**self.graph.owner, **own})
+
     @property
     def captions(self) -> tuple[str, str, str]:
         """The boxes shown of `before`, of `after`, and of both together."""
         parts = [f"{len(boxes):,} {word}" for boxes, word in ((self.removed, "gone"), (self.created, "new")) if boxes]
         both = ", ".join([self.after.caption, *parts])
         return self.before.caption, self.after.caption, both
+
+
+def _replaced(before: VisibleGraph, after: VisibleGraph) -> tuple[str, ...]:
+    """Return the nodes that have a box of their own in both graphs, and call something else in the second."""
+    new = {item.name: item for item in after.items if not item.path}
+    return tuple(
+        old.name
+        for old in before.items
+        if not old.path
+        and old.name in new
+        and old.kind != "io"
+        and (old.kind, old.title) != (new[old.name].kind, new[old.name].title)
+    )
+
+
+def _renamed(graph: VisibleGraph, names: Collection[str]) -> VisibleGraph:
+    """Return `graph`, in which the names of these boxes end with `GONE`; the nodes are found by both names."""
+    known = frozenset(names)
+    items = tuple(replace(item, name=item.name + GONE) if item.name in known else item for item in graph.items)
+    owner = {**graph.owner, **{name + GONE: graph.owner[name] for name in known}}
+    return replace(graph, items=items, owner=owner)
 
 
 def _numbered(graph: VisibleGraph, place: Mapping[str, int]) -> list[tuple[int, int, str]]:

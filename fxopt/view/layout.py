@@ -114,6 +114,7 @@ class Layout:
                 index: [kinds.index(item.kind), item.title, item.subtitle, " ".join(item.members)]
                 for index, item in both.retold.items()
             },
+            "replaced": [index for pair in both.replaced.items() for index in pair],
             "captions": both.captions,
             "reread": [part for read in both.reread for part in read],
         }

@@ -52,7 +52,7 @@ def _laid_out_anew(both: Comparison, timeout: float, wanted: Callable[[], bool])
 def _renumbered(base: Layout, both: Comparison) -> tuple[Placement, list[tuple[int, int]]]:
     """Return the places in `base`, by the numbers of the boxes of both, and its portals."""
     place_of = {item.name: index for index, item in enumerate(both.graph.items)}
-    old = [place_of[item.name] for item in base.graph.items]
+    old = [place_of[item.name] for item in both.before.items]
     boxes: list[Box] = [(0.0, 0.0, 0.0, 0.0)] * len(both.graph.items)
     for index, box in zip(old, base.boxes):
         boxes[index] = box

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -21,10 +20,15 @@ _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing to say of a node. `pass_index` says whose it is: a place in the list of passes."""
+    """One thing to say of a node.
+
+    `pass_index` says whose it is: a place in the list of passes. `site` names the site that it belongs to: a box counts
+    the sites of its nodes, or the nodes where no site is given.
+    """
 
     kind: MarkKind
     pass_index: int = 0
+    site: str = ""
 
     def __post_init__(self) -> None:
         if self.kind not in MARK_KINDS:
@@ -56,7 +60,7 @@ def styles_of(names: Sequence[str]) -> tuple[PassStyle, ...]:
 
 @dataclass(frozen=True)
 class ResolvedMarks:
-    """Marks by box: for each box those of its nodes, with the number of nodes that have each.
+    """Marks by box: for each box those of its nodes, with the number of their sites, or else of nodes.
 
     `unseen` are the marked nodes outside the picture or its graph.
     """
@@ -82,23 +86,32 @@ def resolve(marks: Mapping[str, Sequence[Mark]], graph: VisibleGraph, passes: Se
 
     `marks` is by node name; `passes` names the passes that `Mark.pass_index` counts through.
     """
-    found: dict[int, Counter[Mark]] = {}
-    unseen = []
-    for name, of_node in marks.items():
-        index = graph.find(name)
-        if index is None:
+    return resolve_sides([(marks, graph)], passes)
+
+
+def resolve_sides(
+    sides: Sequence[tuple[Mapping[str, Sequence[Mark]], VisibleGraph]], passes: Sequence[str] = ()
+) -> ResolvedMarks:
+    """Find the boxes of marks in two graphs of one picture: each graph leads a name to the box that it has there."""
+    found: dict[int, dict[Mark, set[str]]] = {}
+    seen: dict[str, bool] = {}
+    for marks, graph in sides:
+        for name, of_node in marks.items():
+            index = graph.find(name)
             if of_node:
-                unseen.append(name)
-            continue
-        if of_node:
-            found.setdefault(index, Counter()).update(set(of_node))
-    most = max((mark.pass_index for of_node in marks.values() for mark in of_node), default=-1)
+                seen[name] = seen.get(name, False) or index is not None
+            if index is None:
+                continue
+            for mark in of_node:
+                told = found.setdefault(index, {}).setdefault(Mark(mark.kind, mark.pass_index), set())
+                told.add(f"@{mark.site}" if mark.site else name)
+    most = max((mark.pass_index for marks, _ in sides for of_node in marks.values() for mark in of_node), default=-1)
     names = [*passes, *(f"pass {index + 1}" for index in range(len(passes), most + 1))]
     boxes = {
-        index: tuple(sorted(counts.items(), key=lambda item: _order(item[0])))
-        for index, counts in sorted(found.items())
+        index: tuple((mark, len(of_box[mark])) for mark in sorted(of_box, key=_order))
+        for index, of_box in sorted(found.items())
     }
-    return ResolvedMarks(boxes, styles_of(names), tuple(unseen))
+    return ResolvedMarks(boxes, styles_of(names), tuple(name for name, is_seen in seen.items() if not is_seen))
 
 
 def families(groups: Iterable[Collection[str]], graph: VisibleGraph) -> tuple[tuple[int, ...], ...]:

@@ -25,6 +25,8 @@ class SiteState:
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    """Of `nodes`, those that the rewrite is about, the anchor first: the others are read alone."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,10 @@ class Choice:
 
 def site_state(pass_: Pass[Any], match: Match) -> SiteState:
     names = tuple(node.name for node in match.nodes)
-    return SiteState(pass_.site_id(match), match.site, names, pass_.explain(match), pass_.exactness(match))
+    rewritten = tuple(node.name for node in match.rewritten)
+    return SiteState(
+        pass_.site_id(match), match.site, names, pass_.explain(match), pass_.exactness(match), rewritten=rewritten
+    )
 
 
 def failed(state: PassState, failure: Exception) -> PassState:

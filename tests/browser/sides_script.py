@@ -8,6 +8,7 @@ import streamlit as st
 
 from fxopt.ui.graph_component import graph_code, graph_component, obey_graph
 from fxopt.view import GraphView, Mark, NodeView, families, layout, layout_both, pack, resolve, visible
+from fxopt.view.comparison import GONE
 from tests.view import graphs
 
 PARTS = ("query", "key", "value")
@@ -61,7 +62,7 @@ marks = {
     "before": {"truediv_1": [Mark("removed")], **{f"layer_0_{part}": [Mark("changed")] for part in PARTS}},
     "after": {"merged": [Mark("created")], **{f"layer_0_{part}": [Mark("changed")] for part in PARTS}},
 }
-related = families([["merged", *(f"layer_0_{part}" for part in PARTS)]], picture.graph)
+related = families([["merged", *(f"layer_0_{part}{end}" for part in PARTS for end in ("", GONE))]], picture.graph)
 
 
 def pane(key: str, side: str, link: str | None = None) -> None:

@@ -50,3 +50,27 @@ def test_a_site_told_of_a_module_leads_to_its_node(visitor: Visitor) -> None:
         "button", name="encoder_layer_1_attention_self_query"
     ).first.click()
     sees_box_of(visitor, "encoder_layer_1_attention_self_query")
+
+
+def test_diff_shows_how_three_linears_became_one_and_its_slices(visitor: Visitor) -> None:
+    visitor.switch("MergeLinears")
+    visitor.sees_badge("12 sites on")
+    visitor.page.get_by_role("radio", name="Diff").click()
+    layer = "encoder_layer_0_attention_self"
+    visitor.wait("view.scene.index.has('query_key_value_merged')")
+    for part in ("query", "key", "value"):
+        old, new = f"{layer}_{part}~", f"{layer}_{part}"
+        visitor.wait_for_marks(old, "applied", "removed")
+        visitor.wait_for_marks(new, "applied", "created")
+        pair = f"[view.scene.index.get({old!r}), view.scene.index.get('query_key_value_merged')]"
+        visitor.wait(f"view.became.some((pair) => JSON.stringify(pair) === JSON.stringify({pair}))")
+        visitor.wait(f"view.isInView(view.scene.index.get({old!r})) && view.isInView(view.scene.index.get({new!r}))")
+    badge = "view.marks.get(view.scene.index.get('@encoder.layer.1')).find(([kind]) => kind === 'applied')[2]"
+    visitor.wait(f"{badge} === 1")
+    legends = set()
+    for chosen in ("Diff", "Now", "Side by side"):
+        visitor.page.get_by_role("radio", name=chosen).click()
+        panes = 2 if chosen == "Side by side" else 1
+        visitor.page.wait_for_function(f"__fxopt.views.length === {panes} && __fxopt.views.every((one) => one.ready)")
+        legends |= set(visitor.page.locator(".fx-legend .fx-entry:has(.fx-sign-applied)").all_inner_texts())
+    assert {text.replace("\n", "") for text in legends} == {"EMergeLinears · 48 nodes in 12 sites"}

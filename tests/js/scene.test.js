@@ -80,3 +80,13 @@ test("numbers that come as differences are restored", () => {
     curves: [[60, 50, 60, 80]],
   });
 });
+
+test("a node that was replaced under its name has it on each side, and both boxes where both are seen", () => {
+  const payload = twoGraphs();
+  payload.names[1] = "d~";
+  if (payload.sides) payload.sides.replaced = [1, 3];
+  const picture = new Picture(payload);
+  assert.deepEqual(picture.scene("before").names, ["a", "d", "@m"]);
+  assert.deepEqual(picture.scene("after").names, ["a", "@m", "d"]);
+  assert.deepEqual(picture.scene("both").names, ["a", "d~", "@m", "d"]);
+});

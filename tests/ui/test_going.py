@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streamlit.testing.v1 import AppTest
 
-from fxopt.ui import keys
+from fxopt.ui import graph_panel, keys
 from fxopt.ui.going import go_to, move_of
-from tests.ui.visitor import FOLD, assert_usable, session, switch
+from tests.ui.visitor import FOLD, assert_usable, session, switch, texts
 
 
 def test_a_step_to_a_site_opens_what_hides_it_and_folds_what_the_step_before_opened(app: AppTest) -> None:
@@ -55,3 +55,19 @@ def test_diff_opens_what_has_changed_and_what_the_visitor_folds_stays_folded(app
     switch(app, FOLD, False)
     assert of.open_modules == {"stem"}
     assert move_of(of)[0] != key
+
+
+def test_in_diff_the_inspector_tells_of_the_box_that_was_pointed_at_and_of_its_counterpart(app: AppTest) -> None:
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    switch(app, "MergeLinears", True)
+    of = session(app)
+    of.together = "Diff"
+    for box, shown, link in (("block1_attention_key", "Now", ""), ("block1_attention_key~", "Original", "Became")):
+        graph_panel._select(of, box, "Diff")
+        app.run()
+        assert (of.selected, of.shown) == ("block1_attention_key", shown)
+        assert "calls `block1.attention.key` → **`operator.getitem`**" in texts(app)
+        assert ("Became" in texts(app)) == bool(link)
+    assert graph_panel._knows(of, "block1_attention_key~")
+    go_to(of, "block1_attention_key")
+    assert of.shown == "Now"

@@ -11,6 +11,7 @@ import pytest
 
 from fxopt.passes import ALL_PASSES
 from fxopt.view import GraphView, Layout, NodeView, Side, default_unfolded, layout, layout_both, pack, visible
+from fxopt.view.comparison import GONE
 from fxopt.workbench import Workbench
 from tests.examples import EXAMPLES, Example
 from tests.quick import quick
@@ -36,6 +37,11 @@ def box(picture: Layout, name: str) -> tuple[float, float, float, float]:
     return picture.boxes[picture.graph.owner[name]]
 
 
+def old_box(picture: Layout, name: str) -> tuple[float, float, float, float]:
+    """The box of a node in the first graph."""
+    return box(picture, name + GONE if name + GONE in picture.graph.owner else name)
+
+
 @cache
 def pictures(example: Example, names: tuple[str, ...]) -> tuple[Layout, Layout]:
     """That of the untouched graph, and that of both with some passes on; every module open."""
@@ -52,12 +58,12 @@ def pictures(example: Example, names: tuple[str, ...]) -> tuple[Layout, Layout]:
 def test_no_pass_moves_anything_sideways(example: Example, names: tuple[str, ...]) -> None:
     base, picture = pictures(example, names)
     kept = [item.name for item in base.graph.items]
-    assert [box(picture, name)[0] for name in kept] == [box(base, name)[0] for name in kept]
+    assert [old_box(picture, name)[0] for name in kept] == [box(base, name)[0] for name in kept]
     assert {c.path: (c.box[0], c.box[2]) for c in picture.clusters} == {
         c.path: (c.box[0], c.box[2]) for c in base.clusters
     }
     order = sorted(kept, key=lambda name: box(base, name)[1])
-    tops = [box(picture, name)[1] - box(base, name)[1] for name in order]
+    tops = [old_box(picture, name)[1] - box(base, name)[1] for name in order]
     assert tops == sorted(tops), "what was lower has moved down by no less"
 
 
@@ -158,11 +164,26 @@ def test_what_is_new_at_the_end_or_alone_has_a_place() -> None:
     check(both(chain("a", "b"), GraphView((), ())))
 
 
-def test_a_box_that_reads_otherwise_is_told_for_both_graphs() -> None:
-    picture = both(chain("a", "b"), chain("a", "b", b="torch.neg"))
+def test_a_node_that_calls_something_else_under_its_name_has_a_box_for_each_graph() -> None:
+    picture = both(chain("a", "b", "c"), chain("a", "b", "c", b="torch.neg"))
+    payload = picture.payload()
+    assert payload["names"] == ["a", "b", "b~", "c"]
+    assert payload["titles"] == ["relu", "neg", "relu", "relu"]
+    assert payload["sides"]["boxes"] == [[2], [1]]
+    assert payload["sides"]["replaced"] == [2, 1]
+    assert not payload["sides"]["retold"]
+    assert picture.comparison is not None
+    assert picture.graph.find("b") == 1
+    assert picture.comparison.seen_from(Side.BEFORE).find("b") == 2
+    assert old_box(picture, "b") == box(flat(chain("a", "b", "c")), "b")
+    check(picture)
+
+
+def test_a_box_with_another_result_is_told_for_both_graphs() -> None:
+    before = chain("a", "b")
+    picture = both(before, replace(before, nodes=(before.nodes[0], replace(before.nodes[1], shape="7"))))
     sides = picture.payload()["sides"]
-    assert picture.payload()["titles"] == ["relu", "relu"]
-    assert [told[1] for told in sides["retold"].values()] == ["neg"]
+    assert [told[2] for told in sides["retold"].values()] == ["7"]
     assert sides["boxes"] == [[], []]
 
 

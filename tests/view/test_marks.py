@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fxopt.view import Mark, resolve, styles_of, visible
-from fxopt.view.marks import PALETTE
+from fxopt.view.marks import PALETTE, resolve_sides
 from tests.view import graphs
 
 
@@ -25,6 +25,17 @@ def test_marks_on_folded_nodes_show_on_their_module_with_a_count() -> None:
     marks = resolve({name: [Mark("applied", 0), Mark("created", 0)] for name in parts}, graph, ["MergeLinears"])
     index = graph.owner["@encoder.layer.1"]
     assert dict(marks.boxes[index]) == {Mark("applied", 0): 3, Mark("created", 0): 3}
+
+
+def test_a_box_counts_the_sites_of_its_nodes() -> None:
+    graph = visible(graphs.encoder(2), {"encoder"})
+    parts = [f"encoder_layer_1_attention_self_{part}" for part in ("query", "key", "value")]
+    of_sites = {name: [Mark("applied", 0, "one")] for name in parts} | {"matmul_1": [Mark("applied", 0, "other")]}
+    index = graph.owner["@encoder.layer.1"]
+    assert resolve(of_sites, graph).boxes == {index: ((Mark("applied", 0), 2),)}
+    twice = resolve_sides([(of_sites, graph), (of_sites, visible(graphs.encoder(2), {"encoder"}))])
+    assert twice.boxes == resolve(of_sites, graph).boxes
+    assert resolve_sides([(of_sites, graph), ({"gone": [Mark("removed")]}, graph)]).unseen == ("gone",)
 
 
 def test_a_mark_on_a_module_itself_can_be_given() -> None:

@@ -18,6 +18,8 @@ export function placeOfAnother(pane) {
 // that is folded or unfolded, else the selected box, else the shared box nearest to the middle.
 export function anchorBetween(before, after, pane) {
   const { camera } = pane;
+  // Another side of one layout: all that both have stands in one place, apart from nodes that have two boxes.
+  if (before.id === after.id) return { screen: camera.toScreen([0, 0]), to: [0, 0] };
   const control = pane.pending && [before.control(pane.pending), after.control(pane.pending)];
   if (control?.[0] && control[1]) return { screen: camera.toScreen(control[0]), to: control[1] };
   const pair = (i, name = before.names[i]) => {

@@ -17,7 +17,7 @@ export function paintBox(frame, i) {
   const lit = pane.lit.has(i);
   const near = chosen || lit || i === pane.hovered || (pane.selected >= 0 && pane.nearSelected.has(i));
   const ghost = marks.some(([kind, , count]) => kind === "removed" && count >= (scene.sizes.get(i) ?? 1));
-  context.globalAlpha = pane.dim && !marks.length && !near ? 0.28 : ghost ? 0.55 : 1;
+  context.globalAlpha = pane.dim && !marks.length && !near ? 0.28 : ghost ? 0.7 : 1;
 
   const group = scene.groups.has(i);
   const io = scene.kinds[i] === "io";

@@ -103,6 +103,7 @@ export class Chrome {
   describeMarks() {
     const { scene, marks, styles, unseen } = this.pane;
     const seen = new Map();
+    const { legend, became } = this.pane;
     for (const of of marks.values()) {
       for (const [kind, pass, count] of of) {
         const key = kind in SIGNS ? kind : `${kind} ${pass}`;
@@ -112,7 +113,16 @@ export class Chrome {
     }
     const place = ({ kind, pass }) => (kind in SIGNS ? Infinity : pass);
     const entries = [...seen.values()].sort((a, b) => (place(a) < place(b) ? -1 : place(a) > place(b) ? 1 : 0));
-    const parts = entries.map(({ kind, pass, count }) => this.markEntry(kind, styles[pass], count));
+    // Counts that Python gives are those of the whole state, alike in each picture of it; signs are then only named.
+    const parts = legend.map(([kind, pass, words]) => this.markEntry(kind, styles[pass], words));
+    for (const { kind, pass, count } of entries)
+      if (!legend.length) parts.push(this.markEntry(kind, styles[pass], `${count} ${MARK_WORDS[kind]}`));
+      else if (kind in SIGNS) parts.push(this.markEntry(kind, styles[pass], MARK_WORDS[kind]));
+    if (became.some(([old]) => scene.boxStates?.[old] === "removed")) {
+      const entry = element("span", "fx-entry");
+      entry.append(element("i", "fx-swatch-became"), "became");
+      parts.push(entry);
+    }
     if (unseen) parts.push(element("span", "fx-entry", `${unseen} marked, not in this picture`));
     if (!parts.length) {
       const kinds = new Set(scene.kinds);
@@ -146,13 +156,13 @@ export class Chrome {
     return words.join(" · ");
   }
 
-  markEntry(kind, style, count) {
+  markEntry(kind, style, words) {
     const entry = element("span", "fx-entry");
     const color = this.pane.markColor([kind, 0], style);
     const sign = element("i", `fx-sign fx-sign-${kind}`, kind in SIGNS ? SIGNS[kind] : (style?.[1] ?? "?"));
     sign.style.setProperty("--fx-sign", color);
     if (kind === "applied" || kind in SIGNS) sign.style.color = textOn(color);
-    entry.append(sign, `${kind in SIGNS ? "" : `${style?.[0] ?? ""} · `}${count} ${MARK_WORDS[kind]}`);
+    entry.append(sign, `${kind in SIGNS ? "" : `${style?.[0] ?? ""} · `}${words}`);
     return entry;
   }
 }

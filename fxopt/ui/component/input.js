@@ -82,7 +82,7 @@ function hover(pane, at) {
   pane.tip.hidden = box < 0;
   if (box < 0) return;
   const { scene } = pane;
-  const lines = [scene.titles[box], scene.subtitles[box], scene.groups.get(box) ?? scene.names[box]];
+  const lines = [scene.titles[box], scene.subtitles[box], scene.groups.get(box) ?? scene.plainName(box)];
   pane.tip.textContent = [...new Set(lines)].filter(Boolean).join("\n");
   const [width, height] = pane.stageSize();
   pane.tip.style.left = `${Math.min(at[0] + 14, Math.max(0, width - pane.tip.offsetWidth - 6))}px`;
@@ -124,7 +124,7 @@ const KEYS = {
 };
 
 function copyName(pane) {
-  const name = pane.selectedName?.replace(/^@/, "");
+  const name = pane.selectedName?.replace(/^@|~$/g, "");
   if (!name) return pane.chrome.say("nothing is selected");
   const failed = (error) => pane.chrome.say(`not copied: ${error.message}`);
   if (!navigator.clipboard) return failed({ message: "the browser allows it on a secure page only" });

@@ -27,6 +27,7 @@ export function paint(context, pane) {
   paintFrames(frame);
   paintEdges(frame);
   paintPath(frame);
+  paintBecame(frame);
   if (zoom < 0.13) paintDots(frame);
   else for (let i = 0; i < scene.count; i++) paintBox(frame, i);
   paintFrameTitles(frame);
@@ -137,6 +138,47 @@ function paintOneSided(context, theme, zoom, { removed, created }) {
   context.stroke(created);
   context.lineWidth = width;
   context.strokeStyle = context.fillStyle = theme.line;
+}
+
+// From a node that is gone to those that do its work: dashed, with an open head.
+function paintBecame({ context, pane, scene, theme, zoom, moving }) {
+  if (!scene.boxStates || zoom < 0.2) return;
+  const [lines, heads] = [new Path2D(), new Path2D()];
+  for (const [old, now] of pane.became) {
+    if (scene.boxStates[old] !== "removed" || now < 0) continue;
+    const points = wayBetween(scene.rect(old), scene.rect(now));
+    lines.moveTo(points[0], points[1]);
+    lines.bezierCurveTo(points[2], points[3], points[4], points[5], points[6], points[7]);
+    addOpenHead(heads, points, 8);
+  }
+  context.globalAlpha = moving;
+  context.strokeStyle = theme.became;
+  context.lineWidth = Math.max(2, 1.2 / zoom);
+  context.setLineDash([7 / Math.min(1, zoom), 5 / Math.min(1, zoom)]);
+  context.stroke(lines);
+  context.setLineDash([]);
+  context.stroke(heads);
+}
+
+// Down to a box below, up to one above, and across to one beside.
+function wayBetween([x, y, w, h], [x2, y2, w2, h2]) {
+  const [cx, cx2] = [x + w / 2, x2 + w2 / 2];
+  if (y2 >= y + h) return bow([cx, y + h], [cx2, y2], 0, 1);
+  if (y2 + h2 <= y) return bow([cx, y], [cx2, y2 + h2], 0, -1);
+  return cx2 >= cx ? bow([x + w, y + h / 2], [x2, y2 + h2 / 2], 1, 0) : bow([x, y + h / 2], [x2 + w2, y2 + h2 / 2], -1, 0);
+}
+
+function bow([x, y], [x2, y2], dx, dy) {
+  const reach = Math.max(12, Math.abs(dx ? x2 - x : y2 - y) / 2);
+  return [x, y, x + dx * reach, y + dy * reach, x2 - dx * reach, y2 - dy * reach, x2, y2];
+}
+
+function addOpenHead(path, points, size) {
+  const [x, y, dx, dy] = headOf(points);
+  const [ux, uy] = [dx * size, dy * size];
+  path.moveTo(x - ux - uy * 0.55, y - uy + ux * 0.55);
+  path.lineTo(x, y);
+  path.lineTo(x - ux + uy * 0.55, y - uy - ux * 0.55);
 }
 
 function paintSelectedEdges(context, pane, scene, theme, zoom, moving) {

@@ -41,6 +41,8 @@ export class Pane {
     this.sent = [];
     this.acts = new Acts(); // each is what was done, and to which name
     this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
+    this.legend = []; // marks with their counts in words, as Python gives them
+    this.became = []; // pairs of boxes: of a node that is gone, and of one that does its work
     this.moves = new Map(); // the moves that Python asked for, by key, and whether each is done
     this.scene = null;
     this.word = new Word(this);
@@ -96,6 +98,8 @@ export class Pane {
     this.link = data.link ?? null;
     this.title = data.title ?? "Graph";
     this.note = data.note ?? "";
+    this.legend = data.legend ?? [];
+    this.became = (data.became ?? []).map((pair) => pair.map((number) => scene.placeOf(number)));
     takeRelated(this, data.related ?? []);
     this.bars = data.bars ?? {};
     this.root.style.height = data.height ?? "600px";
@@ -144,7 +148,7 @@ export class Pane {
   }
 
   takeMarks(data, isNew) {
-    const key = JSON.stringify([data, this.dim, this.note]);
+    const key = JSON.stringify([data, this.dim, this.note, this.legend, this.became]);
     if (key !== this.marksKey || isNew) {
       this.marksKey = key;
       this.marks = this.marksOf(data.boxes ?? {});

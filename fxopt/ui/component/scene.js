@@ -37,6 +37,7 @@ const FRAME_TITLE = 22; // height of the strip of a frame in which its title sta
  * @property {[number[], number[]]} edges
  * @property {[number[], number[]]} portals
  * @property {Record<string, [number, string, string, string]>} retold kind, title, subtitle and nodes in the second graph
+ * @property {number[]} [replaced] the old box and the new one of a name that calls something else in the second graph
  * @property {[string, string, string]} captions of the first, the second, and both
  * @property {(number | string)[]} reread source, target, operands in the first and in the second
  */
@@ -139,6 +140,11 @@ export class Scene {
       for (const [i, names] of this.members) for (const member of names.split(" ")) this.owners.set(member, i);
     }
     return this.owners.get(name) ?? -1;
+  }
+
+  /** Return the name of a node's box as the model has it: that of an old box beside a new one ends with `~`. @param {number} i */
+  plainName(i) {
+    return this.names[i].replace(/~$/, "");
   }
 
   /** @param {number} i @returns {Rect} */

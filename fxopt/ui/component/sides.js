@@ -43,12 +43,13 @@ export function seenFrom(payload, side) {
   const told = side === "before" ? {} : sides.retold;
   const at = [...payload.names.keys()].filter((i) => !unseen.has(i));
   const place = new Map(at.map((i, now) => [i, now]));
+  const renamed = new Map(pairs(sides.replaced ?? [])); // in the first graph, the old box has the name that both have
   /** @type {Payload} */
   const seen = {
     ...payload,
     at,
     caption: sides.captions[SIDES.indexOf(side)],
-    names: at.map((i) => payload.names[i]),
+    names: at.map((i) => payload.names[(side === "before" && renamed.get(i)) || i]),
     kind: at.map((i) => told[i]?.[0] ?? payload.kind[i]),
     titles: at.map((i) => told[i]?.[1] ?? payload.titles[i]),
     subtitles: at.map((i) => told[i]?.[2] ?? payload.subtitles[i]),
@@ -111,6 +112,11 @@ function readsSeenFrom({ reads, sides }, side, place) {
     if (told && from !== undefined && to !== undefined) seen.push(from, to, told);
   }
   return seen;
+}
+
+/** @param {number[]} flat @returns {[number, number][]} */
+function pairs(flat) {
+  return Array.from({ length: flat.length / 2 }, (_, at) => [flat[2 * at], flat[2 * at + 1]]);
 }
 
 /** @param {string} one @param {string} other */

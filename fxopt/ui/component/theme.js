@@ -33,6 +33,7 @@ export class Theme {
     this.removed = this.color("--fx-removed");
     this.failed = this.color("--fx-failed");
     this.path = this.color("--fx-path");
+    this.became = this.color("--fx-became");
     this.probe.style.fontFamily = "var(--fx-code-font)";
     const code = getComputedStyle(this.probe).fontFamily;
     this.titleFont = `500 11.5px ${code}`;
