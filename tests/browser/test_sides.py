@@ -144,8 +144,8 @@ def test_a_merged_node_lights_those_it_was_made_of_and_they_light_it(sides: Side
 
 def test_what_is_pointed_at_lights_its_counterpart(sides: Sides) -> None:
     sides.see("side by side")
-    sides.page.mouse.move(*sides.point("matmul", "left"))
-    assert sides.lit() == {"matmul"}
+    sides.page.mouse.move(*sides.point("mul", "left"))
+    assert sides.lit() == {"mul"}
 
 
 def test_panes_side_by_side_look_at_one_place(sides: Sides) -> None:
@@ -171,9 +171,9 @@ def test_selecting_in_one_pane_selects_in_the_other(sides: Sides) -> None:
     expect(sides.page.get_by_text("selected merged", exact=True)).to_be_visible()
     assert sides.get("view.selected", "left") == -1
     assert sides.lit("left") == PARTS
-    sides.page.mouse.click(*sides.point("matmul", "left"))
-    expect(sides.page.get_by_text("selected matmul", exact=True)).to_be_visible()
-    assert sides.get("view.selectedName") == "matmul"
+    sides.page.mouse.click(*sides.point("mul", "left"))
+    expect(sides.page.get_by_text("selected mul", exact=True)).to_be_visible()
+    assert sides.get("view.selectedName") == "mul"
 
 
 def test_going_side_by_side_and_back_keeps_the_place(sides: Sides) -> None:
