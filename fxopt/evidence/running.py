@@ -18,6 +18,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path
 
 from fxopt.errors import FxoptError
 from fxopt.evidence.difference import same_bits
+from fxopt.process.defaults import with_steady_defaults
 
 _SEED = 0
 
@@ -123,6 +124,10 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
 
 def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the model's outputs for copies of the inputs; random draws are the same in each run."""
+    return with_steady_defaults(lambda: _run(model, args, kwargs))
+
+
+def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     args, kwargs = copied((args, kwargs))
     devices = {tensor.device for tensor in model.parameters() if tensor.is_cuda}
     with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):

@@ -23,7 +23,7 @@ from fxopt.models.hugging_face import example_call, longest_sequence, parts_in, 
 from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
-from fxopt.process.one_at_a_time import one_at_a_time
+from fxopt.process.defaults import changing_defaults
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
@@ -117,7 +117,7 @@ class LocalFolder:
         kind, settings = self._architecture(transformers_module(), self._config())
         try:
             # a weight that the folder lacks is drawn before that is reported
-            with one_at_a_time(), torch.random.fork_rng(devices=[]), guard:
+            with changing_defaults(), torch.random.fork_rng(devices=[]), guard:
                 model, found = kind.from_pretrained(
                     None,
                     config=settings,
