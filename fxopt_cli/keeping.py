@@ -1,4 +1,4 @@
-"""The commands on what is kept: ``replay``."""
+"""The commands that keep work: ``replay`` and ``export``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from fxopt_cli.names import complete_model
-from fxopt_cli.options import AsJson, Batch, Inputs, form_of
+from fxopt_cli.options import AsJson, Batch, Every, Inputs, ModelArgument, Only, Passes, RecipeFile, Without, form_of
 from fxopt_cli.options import Sequence as Tokens
 from fxopt_cli.output import Answer, Exit, progress, show
 from fxopt_cli.sources import UsageError
-from fxopt_cli.work import Wanted, captured, model_data, passes_data, passes_table
+from fxopt_cli.work import Choice, Wanted, captured, model_data, passes_data, passes_table, worked
 
 RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.")]
 OtherModel = Annotated[
@@ -70,6 +70,54 @@ def replay(
     show(Answer(data, _lines(found), [passes_table(bench.wb)]), form, "replay")
     if found.problems:
         raise typer.Exit(Exit.no)
+
+
+def export(
+    model: ModelArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Write here; made if it is missing.")],
+    name: Annotated[str, typer.Option("--name", help="Of the files: NAME.py and NAME.safetensors.")] = "model",
+    batch: Batch = None,
+    sequence: Tokens = None,
+    input: Inputs = None,
+    pass_: Passes = None,
+    every: Every = False,
+    only: Only = None,
+    without: Without = None,
+    recipe: RecipeFile = None,
+    json: AsJson = False,
+) -> None:
+    """Write the graph, with passes on if you name some, as a Python file and safetensors that need torch alone.
+
+    \b
+    Examples:
+      fxopt export digits_conv_net -p FuseBatchNorm2dInConv2d -o exported
+      fxopt export model.py:make_model --recipe merged.json -o exported --name merged
+    """
+    form = form_of(json)
+    if not name.isidentifier():
+        raise UsageError(f"--name {name}: it cannot be imported; give a name such as model")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out}: this is a file; give a folder")
+    wanted = Wanted(model, batch, sequence, input or ())
+    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form, needed=False)
+    with progress("writing", form):
+        from fxopt.export import export_python
+
+        made = export_python(bench.wb.current, out, name)
+    data = {
+        "model": model_data(bench.given),
+        "passes": passes_data(bench.wb),
+        "code": str(made.code),
+        "weights": str(made.weights),
+        "bytes": made.weights.stat().st_size,
+        "remarks": made.remarks,
+    }
+    lines = [
+        f"{made.code} and {made.weights} ({data['bytes']:,} bytes)",
+        f"in that folder: from {name} import load; model = load()",
+        *(f"note: {remark}" for remark in made.remarks),
+    ]
+    show(Answer(data, lines), form, "export")
 
 
 def _wanted(loaded: Any, file: Path, model: str | None, batch: int | None, sequence: int | None, inputs: Any) -> Wanted:

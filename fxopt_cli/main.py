@@ -118,6 +118,7 @@ for _name, _command in (
     ("compare", judging.compare),
     ("bench", judging.bench),
     ("replay", keeping.replay),
+    ("export", keeping.export),
 ):
     cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(_command))
 

@@ -148,6 +148,18 @@ def test_draw_writes_svg_and_dot(tmp_path: Path) -> None:
     assert "cannot be written (No such file" in refused("draw", NET, "-o", str(tmp_path / "no" / "graph.dot"))
 
 
+@pytest.mark.slow
+def test_export_writes_a_model_that_torch_alone_loads(tmp_path: Path) -> None:
+    found = answer("export", NET, "-p", "MergeLinears", "-o", str(tmp_path / "out"), "--name", "merged")
+    assert found["bytes"] == Path(found["weights"]).stat().st_size
+    program = "import sys; sys.modules['fxopt'] = None; from merged import load; print(len(load().state_dict()))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "out", capture_output=True, text=True)
+    assert done.stdout == "9\n", done.stderr
+    assert "it cannot be imported" in refused("export", NET, "-o", str(tmp_path), "--name", "a-b")
+    assert "this is a file" in refused("export", NET, "-o", str(FILE))
+    assert "Missing option" in refused("export", NET)
+
+
 # ---- wrong input
 
 

@@ -62,4 +62,5 @@ def test_json_of_scan_and_replay_is_as_documented(tmp_path: Path) -> None:
     file = str(tmp_path / "work.json")
     answer("apply", NET, "-p", "MergeLinears", "--save", file)
     assert_like(SHAPES["replay"], answer("replay", file, NET))
+    assert_like(SHAPES["export"], answer("export", NET, "-o", str(tmp_path / "out")))
     assert_like(SHAPES["replay"], answer("replay", file, f"{FILE}:changed", "--input", "2x4", "--rest", code=1))
