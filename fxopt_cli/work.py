@@ -60,6 +60,7 @@ def captured(wanted: Wanted, form: Form, passes: Sequence[Pass[Any]] | None = No
     with progress(wanted.model, form) as tell:
         tell("importing torch")
         import fxopt
+        from fxopt.capture import CaptureStore
 
         tell("building it")
         given = model_of(wanted.model, wanted.batch, wanted.sequence, wanted.inputs)
@@ -68,7 +69,11 @@ def captured(wanted: Wanted, form: Form, passes: Sequence[Pass[Any]] | None = No
             tell(stage)
             return True
 
-        gm = fxopt.capture(given.model, given.args, given.kwargs, progress=told)
+        if given.source.kind == "zoo":  # whose weights are always the same
+            store = CaptureStore.of_this_user()
+            gm = store.capture(given.source.name, given.model, given.args, given.kwargs, told)
+        else:
+            gm = fxopt.capture(given.model, given.args, given.kwargs, progress=told)
         tell("looking for sites")
         return Bench(given, fxopt.Workbench(gm, passes=passes))
 

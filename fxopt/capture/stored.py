@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import platformdirs
 import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
@@ -53,6 +54,11 @@ class CaptureStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    @classmethod
+    def of_this_user(cls) -> CaptureStore:
+        """Return the store of the page and the command: in the environment's `FXOPT_CACHE`, or in the user's cache."""
+        return cls(Path(os.environ.get("FXOPT_CACHE") or platformdirs.user_cache_path("fxopt")) / "captures")
 
     def capture(
         self,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import platformdirs
 import streamlit as st
 from torch import nn
 from torch.fx import GraphModule
@@ -98,11 +95,6 @@ _WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()
 """By model, the weights that passes compute: the same at all sizes at which it is captured."""
 
 
-def kept_in() -> Path:
-    """Return the folder of the captures of built-in models: the environment's `FXOPT_CACHE`, or the user's cache."""
-    return Path(os.environ.get("FXOPT_CACHE") or platformdirs.user_cache_path("fxopt")) / "captures"
-
-
 @st.cache_resource(max_entries=MODELS, show_spinner=False)
 def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the model of a source, and the remarks on it. `stamp` changes with the files behind `key`."""
@@ -127,7 +119,7 @@ def captured(
     weights = _WEIGHTS.setdefault(model, WeightCache.as_large_as(model))
     with remarks() as of_capture:
         if _source in ZOO:  # whose weights are always the same
-            gm = CaptureStore(kept_in()).capture(f"{key} {_sizes(batch, sequence)}", model, args, kwargs, _progress)
+            gm = CaptureStore.of_this_user().capture(key, model, args, kwargs, _progress)
         else:
             gm = capture(model, args, kwargs, progress=_progress)
         workbench = Workbench(gm, weights=weights)

@@ -161,3 +161,12 @@ def test_the_oldest_capture_goes_first(store: CaptureStore, monkeypatch: pytest.
 def test_a_name_that_leads_elsewhere_is_refused(store: CaptureStore) -> None:
     with pytest.raises(ValueError, match=r"'\.\./it' cannot begin the name of a file"):
         store.capture("../it", Scaled().eval(), [X])
+
+
+def test_the_folder_of_a_user_is_that_of_the_environment_or_the_users_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FXOPT_CACHE", str(tmp_path))
+    assert CaptureStore.of_this_user().folder == tmp_path / "captures"
+    monkeypatch.delenv("FXOPT_CACHE")
+    assert CaptureStore.of_this_user().folder.is_relative_to(Path.home())

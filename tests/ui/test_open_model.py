@@ -8,9 +8,9 @@ import pytest
 
 from fxopt import capture as really_capture
 from fxopt import fingerprint
-from fxopt.capture import stored
+from fxopt.capture import CaptureStore, stored
 from fxopt.models import ZOO
-from fxopt.ui.open_model import captured, kept_in
+from fxopt.ui.open_model import captured
 
 
 @pytest.fixture
@@ -23,7 +23,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_built_in_model_is_captured_once_on_a_machine(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = ZOO[0]
     first = captured(source.key, "", 2, None, source)
-    assert [file.suffix for file in kept_in().iterdir()] == [".capture"]
+    (kept,) = CaptureStore.of_this_user().folder.iterdir()
+    assert kept.is_relative_to(cache)
     captured.clear()  # as another server would find it
     monkeypatch.setattr(stored, "capture", lambda *args, **kwargs: pytest.fail("it was captured again"))
     second = captured(source.key, "", 2, None, source)
@@ -32,10 +33,3 @@ def test_a_built_in_model_is_captured_once_on_a_machine(cache: Path, monkeypatch
     assert (second.report, second.view.digest) == (first.report, first.view.digest)
     monkeypatch.setattr(stored, "capture", really_capture)
     assert captured(source.key, "", 3, None, source).batch == 3
-
-
-def test_the_folder_is_that_of_the_environment_or_of_the_user(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept_in() == cache / "captures"
-    monkeypatch.delenv("FXOPT_CACHE")
-    assert kept_in().name == "captures"
-    assert kept_in().is_relative_to(Path.home())
