@@ -32,6 +32,8 @@ from fxopt.passes import (
     FuseBatchNorm2dInConv2d,
     FuseBiasInLinear,
     MergeLinears,
+    PackConvolutions,
+    PackLinears,
     RemoveIdentities,
 )
 from fxopt.recipes import Recipe, RecipeError
@@ -55,6 +57,8 @@ __all__ = [
     "MergeLinears",
     "Miss",
     "ModelError",
+    "PackConvolutions",
+    "PackLinears",
     "Pass",
     "Recipe",
     "RecipeError",

@@ -103,16 +103,18 @@ def _followed(before: _Known | None, now: _Known) -> _Known:
 
 
 def _new_tensors(patch: Patch) -> Iterator[_Known]:
+    moved = {id(change.old) for change in patch.members if isinstance(change.old, torch.Tensor)}
     for change in patch.members:
         if isinstance(change.new, nn.Module):
-            yield from _only_in(change.path, change.new, change.old)
+            yield from _only_in(change.path, change.new, change.old, moved)
         elif change.new is not None:
             yield _Known.of(change.path, None, change.new)
 
 
-def _only_in(path: str, new: nn.Module, old: Member | None) -> Iterator[_Known]:
-    """Yield the parameters of `new` apart from those that `old` has too, which survive reversal."""
+def _only_in(path: str, new: nn.Module, old: Member | None, moved: Collection[int]) -> Iterator[_Known]:
+    """Yield the parameters of `new` that do not survive reversal, as those that `old` has too or that were `moved`."""
     before = {id(tensor) for _, module in _modules_in("", old) for tensor in module._parameters.values()}
+    before |= set(moved)
     for where, module in _modules_in(path, new):
         for name, tensor in module._parameters.items():
             if tensor is not None and id(tensor) not in before:

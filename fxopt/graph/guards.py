@@ -25,18 +25,19 @@ def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss 
     return decide(site, module_conditions(node, kind, index))
 
 
-def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex) -> Conditions[None]:
+def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[None]:
     """Require that `layer` may be changed or removed: that it is plain, and that all else is independent of it.
 
     Args:
         kind: the module types that it may be called as, exactly. For a function, this is ignored.
+        ties_ok: whether its tensors may be tied to others, as where the very tensors stay in use.
     """
     if layer.module is not None:
-        return module_conditions(layer.node, kind, index)
-    return _function_conditions(layer, index)
+        return module_conditions(layer.node, kind, index, ties_ok=ties_ok)
+    return _function_conditions(layer, index, ties_ok=ties_ok)
 
 
-def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
+def _function_conditions(layer: Layer, index: GraphIndex, *, ties_ok: bool) -> Conditions[None]:
     """Require the same of a layer that is called as a function on tensors."""
     yield autocast_condition(layer.node, index)
     yield layer.input is not None or Unmet(
@@ -46,7 +47,7 @@ def _function_conditions(layer: Layer, index: GraphIndex) -> Conditions[None]:
         yield from _held_conditions(layer, role, held, index)
     tensors = [(held.path, held.tensor) for held in layer.held.values()]
     yield gradient_hook_condition(tensors)
-    yield from _tensor_conditions(layer.name, tensors, index)
+    yield from _tensor_conditions(layer.name, tensors, index, ties_ok=ties_ok)
     if isinstance(layer, LinearLayer):
         yield layer.weight.dim() == 2 or Unmet(
             f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
@@ -76,8 +77,11 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
     )
 
 
-def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[None]:
-    """Require that the module of `node` may be replaced or removed: exactly of `kind`, called once, by one input."""
+def module_conditions(node: Node, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[None]:
+    """Require that the module of `node` may be replaced or removed: exactly of `kind`, called once, by one input.
+
+    For `ties_ok` see `layer_conditions`.
+    """
     module = index.module_of(node)
     path = str(node.target)
     if module is None:
@@ -87,7 +91,8 @@ def module_conditions(node: Node, kind: Kinds, index: GraphIndex) -> Conditions[
     yield autocast_condition(node, index)
     yield from _sharing_conditions(node, module, path, index)
     tensors = {**module._parameters, **module._buffers}
-    yield from _tensor_conditions(path, ((f"{path}.{name}", tensor) for name, tensor in tensors.items()), index)
+    named = ((f"{path}.{name}", tensor) for name, tensor in tensors.items())
+    yield from _tensor_conditions(path, named, index, ties_ok=ties_ok)
     yield input_of(node) is not None or Unmet(
         f"{node.name} is called with arguments other than one input", **_given(node)
     )
@@ -255,16 +260,20 @@ def _foreign_parent(path: str, index: GraphIndex) -> Condition:
 
 
 def _tensor_conditions(
-    name: str, tensors: Iterable[tuple[str, torch.Tensor | None]], index: GraphIndex
+    name: str, tensors: Iterable[tuple[str, torch.Tensor | None]], index: GraphIndex, *, ties_ok: bool
 ) -> Conditions[None]:
     known = [(path, tensor) for path, tensor in tensors if tensor is not None]
     for path, tensor in known:
         owners = index.owners_of(tensor)
-        yield len(owners) <= 1 or Unmet(
-            f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
-            remedy="untie them: give each a copy",
-            actual=f"{len(owners)} owners",
-            needed="1 owner",
+        yield (
+            ties_ok
+            or len(owners) <= 1
+            or Unmet(
+                f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
+                remedy="untie them: give each a copy",
+                actual=f"{len(owners)} owners",
+                needed="1 owner",
+            )
         )
         plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
         yield (plain and not tensor.is_quantized) or Unmet(

@@ -40,7 +40,7 @@ MOVING = frozenset({"cat", "concat", "stack", "pad", "masked_fill", "clone", "on
 """By name: each number of the result comes from at most one number of each tensor."""
 
 ROW_MAJOR = frozenset({"linear", "matmul", "bmm", "baddbmm", "addmm", "mm", "embedding", "softmax", "log_softmax",
-                       "scaled_dot_product_attention"})  # fmt: skip
+                       "layer_norm", "scaled_dot_product_attention"})  # fmt: skip
 """By name: the result is contiguous, however the inputs lie."""
 
 NEW = POINTWISE | frozenset({

@@ -17,8 +17,8 @@ from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
 from fxopt.graph.nodes import info_of, input_of, operation_name
-from fxopt.graph.operators import MOVING, ROW_MAJOR, VIEWS, calls_torchs_own
-from fxopt.graph.strides import needs_contiguous
+from fxopt.graph.operators import MOVING, VIEWS, calls_torchs_own
+from fxopt.graph.strides import is_row_major, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
 
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
@@ -101,7 +101,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
     """
     in_order = new is not None and _is_pointwise_of(old, new)  # it may have gaps alone, which `old` is free of
     same = new is not None and (
-        _is_view_of(old, new, index) or (index.is_fresh(new) and (_is_row_major(new, index) or in_order))
+        _is_view_of(old, new, index) or (index.is_fresh(new) and (is_row_major(new, index) or in_order))
     )
     other = new.name if new is not None else "its replacement"
     adds = None if same or new is None else _adds_up(old, index)  # new numbers are rounded anew anyway
@@ -170,11 +170,6 @@ def _adds_up(old: Node, index: GraphIndex) -> Node | None:
             if index.is_fresh(user) and not moves:
                 return user
     return None
-
-
-def _is_row_major(node: Node, index: GraphIndex) -> bool:
-    """Return whether the result of `node` is known to be contiguous for all inputs."""
-    return operation_name(node) in ROW_MAJOR or isinstance(index.module_of(node), nn.Linear | nn.Embedding)
 
 
 def _is_pointwise_of(node: Node, source: Node) -> bool:

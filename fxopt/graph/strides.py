@@ -7,15 +7,19 @@ from enum import Enum, IntEnum, auto
 from typing import Any
 
 import torch
+from torch import nn
 from torch.fx import Node
 
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only
 from fxopt.graph.nodes import info_of, operation_name
 from fxopt.graph.operators import NEEDS_ROWS_TOGETHER, ROW_MAJOR
+from fxopt.packed import PackedLinear
 
 _COPIES = {"contiguous", "clone", "empty_like", "_to_copy"}
 _CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "detach", "dropout", "alias"}
+
+_ROW_MAJOR_MODULES = (nn.Linear, nn.Embedding, nn.LayerNorm, PackedLinear)
 
 
 class _Form(Enum):
@@ -76,9 +80,14 @@ def memory_needed(node: Node, index: GraphIndex, width: int | None = None, *, tu
             form = _Form.COPY
         elif name not in _CONVERSIONS and form is _Form.SAME:
             form = _Form.VIEW
-        if not effects.returns_new_memory or name in _COPIES or (turned and name not in ROW_MAJOR):
+        if not effects.returns_new_memory or name in _COPIES or (turned and not is_row_major(user, index)):
             todo += [(later, user, form) for later in user.users]
     return needed
+
+
+def is_row_major(node: Node, index: GraphIndex) -> bool:
+    """Return whether the result of `node` is contiguous, however its inputs lie."""
+    return operation_name(node) in ROW_MAJOR or isinstance(index.module_of(node), _ROW_MAJOR_MODULES)
 
 
 def copy_for(node: Node, needed: Memory, *, operators: bool) -> tuple[str, Any, tuple[Node], dict[str, Any]]:

@@ -10,6 +10,8 @@ from fxopt.passes.fuse_batch_norm2d_in_conv2d import FuseBatchNorm2dInConv2d
 from fxopt.passes.fuse_bias_in_linear import FuseBiasInLinear
 from fxopt.passes.identities import RemoveIdentities
 from fxopt.passes.merge_linears import MergeLinears
+from fxopt.passes.pack_convolutions import PackConvolutions
+from fxopt.passes.pack_linears import PackLinears
 from fxopt.rules import Rule
 
 
@@ -26,6 +28,8 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
     MergeLinears,
     FuseBiasInLinear,
     RemoveIdentities,
+    PackLinears,
+    PackConvolutions,
 )
 
 __all__ = [
@@ -36,5 +40,7 @@ __all__ = [
     "FuseBatchNorm2dInConv2d",
     "FuseBiasInLinear",
     "MergeLinears",
+    "PackConvolutions",
+    "PackLinears",
     "RemoveIdentities",
 ]

@@ -1,0 +1,109 @@
+"""The module that computes a layer, an activation behind it and a sum with another tensor in one call of oneDNN."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable
+from typing import Any
+
+from torch import Tensor, nn
+
+from fxopt.packed.activation import Activation
+from fxopt.packed.onednn import may_compute
+from fxopt.packed.weights import PackedWeight, packed_weight
+
+MOST_FORMS = 4
+"""So many packed copies of a weight are held by a module, for inputs of different sizes."""
+
+
+class PackedLayer(nn.Module):
+    """Compute `activation(layer(x) + other)`, or without one or both of activation and sum.
+
+    Where oneDNN cannot take a call, torch's own functions compute it: with gradients, under autocast, in another dtype
+    or on another device than a CPU, on fake tensors, under `vmap`, and by a compiler.
+
+    Args:
+        weight, bias: the parameters of the layer that this module stands for.
+        activation: applied last.
+        other_first: whether the sum is `other + layer(x)`, which matters only for the order of dimensions in memory.
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None,
+        activation: Activation | None = None,
+        *,
+        other_first: bool = False,
+        training: bool = False,
+    ) -> None:
+        super().__init__()
+        for name, tensor in (("weight", weight), ("bias", bias)):
+            if tensor is None or isinstance(tensor, nn.Parameter):
+                self.register_parameter(name, tensor)
+            else:
+                self.register_buffer(name, tensor)
+        self.training = training
+        self.activation = activation
+        self.other_first = other_first
+        self._packed: dict[Hashable, PackedWeight] = {}
+
+    def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
+        """Return `activation(layer(input) + other)`.
+
+        Args:
+            input: of the layer.
+            other: what is added, before the activation; None for no sum.
+        """
+        x, weight = input, self.weight  # the input is named as that of torch's layers, for calls by keyword
+        if not may_compute(x, weight, self.bias, other) or not self._takes(x, other):
+            return self.by_torch(x, other)
+        form = self._form(x)
+        packed = self._packed.get(form)
+        if packed is None or not packed.is_of(weight):
+            packed = self._packed_for(form, x)
+        return self._by_onednn(x, other, packed.tensor)
+
+    def _packed_for(self, form: Hashable, x: Tensor) -> PackedWeight:
+        packed = packed_weight(self.weight, form, lambda weight: self._pack(weight, x))
+        kept = {other: known for other, known in self._packed.items() if other != form and known.is_of(self.weight)}
+        # another dictionary, so that copies that share this one, and other threads, are left alone
+        self._packed = {**dict([*kept.items()][1 - MOST_FORMS :]), form: packed}
+        return packed
+
+    @abstractmethod
+    def _layer(self, x: Tensor) -> Tensor:
+        """Compute the layer alone by torch's own function."""
+
+    @abstractmethod
+    def _takes(self, x: Tensor, other: Tensor | None) -> bool:
+        """Check that oneDNN computes on tensors of these shapes, and lays the result in memory as torch does."""
+
+    @abstractmethod
+    def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
+        """Compute all by oneDNN, with the packed weight."""
+
+    @abstractmethod
+    def _form(self, x: Tensor) -> Hashable:
+        """Return the way in which the weight is packed for `x`."""
+
+    @abstractmethod
+    def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
+        """Return a copy of the weight that is packed for `x`."""
+
+    def by_torch(self, x: Tensor, other: Tensor | None = None) -> Tensor:
+        """Compute all by torch's own functions, as before the layer was packed."""
+        y = self._layer(x)
+        if other is not None:
+            y = other + y if self.other_first else y + other
+        return y if self.activation is None else self.activation(y)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the packed copy out of copies and pickles: it follows from the weight."""
+        return {**self.__dict__, "_packed": {}}
+
+    def extra_repr(self) -> str:
+        return "" if self.activation is None else f", activation={self.activation}"

@@ -1,0 +1,64 @@
+"""A linear layer with a packed weight."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from fxopt.packed.layer import PackedLayer
+from fxopt.packed.onednn import is_available, operator
+
+if is_available():
+    _linear, _linear_and_sum = operator("_linear_pointwise"), operator("_linear_pointwise", "binary")
+    _reorder = operator("_reorder_linear_weight")
+
+
+class PackedLinear(PackedLayer):
+    """Compute `activation(x W^T + b + other)`; see `PackedLayer`.
+
+    `x` is of shape (..., in features), `other` and the result of shape (..., out features). A sum has no activation.
+
+    >>> import torch
+    >>> layer = torch.nn.Linear(8, 4)
+    >>> PackedLinear(layer.weight, layer.bias)
+    PackedLinear(in_features=8, out_features=4, bias=True)
+    """
+
+    def _layer(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def _takes(self, x: Tensor, other: Tensor | None) -> bool:
+        if x.dim() < 2 or x.shape[-1] != self.weight.shape[1]:
+            return False
+        return other is None or (
+            type(other) is Tensor
+            and other.dtype is x.dtype
+            and other.is_cpu
+            and other.shape[:-1] == x.shape[:-1]
+            and other.shape[-1] == self.weight.shape[0]
+            and other.is_contiguous()
+        )
+
+    def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
+        activation = self.activation if self.activation is not None and self.activation.keeps_nan else None
+        y: Tensor
+        if other is not None:
+            y = _linear_and_sum(x, other, weight, self.bias, "add")
+            activation = None
+        else:
+            last = ("none", (), "") if activation is None else activation.call
+            y = _linear(x, weight, self.bias, *last)
+        return y if self.activation is None or activation is not None else self.activation.in_place(y)
+
+    def _form(self, x: Tensor) -> Hashable:
+        return "linear"
+
+    def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
+        packed: Tensor = _reorder(weight.contiguous(), None)
+        return packed
+
+    def extra_repr(self) -> str:
+        rows, columns = self.weight.shape
+        return f"in_features={columns}, out_features={rows}, bias={self.bias is not None}{super().extra_repr()}"

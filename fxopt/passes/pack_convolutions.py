@@ -1,0 +1,150 @@
+"""Convolutions read a packed copy of their weights, and compute the sum and the activation behind them as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.fx import Node
+from torch.nn.modules.conv import _ConvNd
+
+from fxopt.core import (
+    CONV_CALLS,
+    Conditions,
+    ConvLayer,
+    GraphIndex,
+    Memory,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    layer_of,
+    memory_needed,
+    present,
+)
+from fxopt.graph.layer import argument_names
+from fxopt.packed import PackedConv2d
+from fxopt.passes.packing import LayerToPack, explain_packing, packing_conditions, put_packed, with_calls_behind
+
+
+class PackConvolutions(Pass[LayerToPack]):
+    """Replace `act(conv(x) + y)` of images with one call that reads the kernel packed, on a CPU without gradients.
+
+    oneDNN, the library of Intel that torch brings along, computes a convolution as products of small blocks of
+    channels. Here the kernel lies block by block in a packed copy, made once for each size of the input, and images lie
+    channel by channel for each pixel (`torch.channels_last`), so both are read in one go. A residual `y` is added while
+    a block of the result is still in the registers, and so is an activation that keeps NaN; `relu`, where oneDNN
+    gives 0 for NaN, follows in place.
+
+    It pays in nets of convolutions whose batch norms are folded (`docs/speed.md` has figures). It costs the memory of
+    the packed copies. The same products are summed in another order, so results differ by rounding, about 1e-6 of the
+    largest. Where a reader of the result relies on its order in memory, the result is copied into that of before.
+
+    It is for inference: call the graph module under `torch.inference_mode()` or `torch.no_grad()`. Where a gradient
+    is asked for, or a dtype, device or compiler that oneDNN cannot serve, the packed layer computes as before.
+
+    >>> import torch, fxopt
+    >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.SiLU(), torch.nn.AvgPool2d(2)).eval()
+    >>> gm = fxopt.capture(model, (torch.rand(2, 3, 8, 8),))
+    >>> [node.name for node in fxopt.PackConvolutions()(gm).graph.nodes]
+    ['input_1', '_0', '_2', 'output']
+    >>> [node.name for node in fxopt.PackConvolutions()(gm, reverse=True).graph.nodes]
+    ['input_1', '_0', '_1', '_2', 'output']
+    """
+
+    targets = (_ConvNd, *CONV_CALLS)
+
+    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
+        layer = layer_of(node, index)
+        return decide(node, self._conditions(layer, index)) if isinstance(layer, ConvLayer) else None
+
+    def _conditions(self, layer: ConvLayer, index: GraphIndex) -> Conditions[LayerToPack]:
+        yield not layer.transposed or Unmet(
+            f"{layer.name} is transposed, and oneDNN's packed convolution is not",
+            actual="transposed",
+            needed="a convolution",
+        )
+        weight = layer.tensor("weight")
+        yield (
+            weight is None
+            or weight.dim() == 4
+            or Unmet(
+                f"{layer.name} is no convolution of images, and oneDNN's packed one is",
+                actual=f"a weight of {weight.dim()} dimensions",
+                needed="4 dimensions",
+            )
+        )
+        yield from packing_conditions(layer, nn.Conv2d, index)
+        mode = getattr(layer.module, "padding_mode", "zeros")
+        yield mode == "zeros" or Unmet(
+            f"{layer.name} pads by {mode}, which is an operation of its own", actual=mode, needed="zeros"
+        )
+        yield from present(
+            geometry_of(layer),
+            lambda: Unmet(
+                f"the stride, padding or dilation of {layer.name} is computed, or differs from side to side",
+                actual="computed or uneven",
+                needed="two numbers each",
+            ),
+        )
+        return with_calls_behind(layer, index, activated_sum=True)
+
+    def explain(self, match: LayerToPack) -> str:
+        return explain_packing(match)
+
+    def results(self, match: LayerToPack) -> tuple[Node, ...]:
+        return (match.result,)
+
+    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
+        layer = match.layer
+        geometry = geometry_of(layer) if isinstance(layer, ConvLayer) else None
+        assert geometry is not None, "a condition of the match"
+        packed = PackedConv2d(
+            layer.weight,
+            layer.bias,
+            match.activation,
+            **vars(geometry),
+            keeps_order=memory_needed(match.result, rewriter.index, turned=True) is not Memory.ANY,
+            other_first=match.other_first,
+            training=layer.module is not None and layer.module.training,
+        )
+        put_packed(match, packed, rewriter)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The steps of the kernel of a convolution over an image, for height and width."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def geometry_of(layer: ConvLayer) -> Geometry | None:
+    """Return the geometry of a convolution of images; None where a number is computed, or a padding uneven."""
+    kernel = tuple(layer.weight.shape[2:])
+    if layer.module is not None:
+        given: dict[str, Any] = vars(layer.module)
+    else:
+        given = {**dict(zip(argument_names(layer.node.target), layer.node.args)), **layer.node.kwargs}
+    stride, dilation = _pair(given.get("stride", 1)), _pair(given.get("dilation", 1))
+    if stride is None or dilation is None or not isinstance(layer.groups, int):
+        return None
+    padding = given.get("padding", 0)
+    if padding == "same":
+        total = [gap * (size - 1) for gap, size in zip(dilation, kernel)]
+        padding = None if any(one % 2 for one in total) else [one // 2 for one in total]
+    sides = _pair(0 if padding == "valid" else padding)
+    return None if sides is None else Geometry(stride, sides, dilation, layer.groups)
+
+
+def _pair(value: Any) -> tuple[int, ...] | None:
+    """Return a number, or one or two, as two."""
+    values: Sequence[Any] = value if isinstance(value, list | tuple) else (value,)
+    if not all(type(one) is int for one in values) or len(values) not in (1, 2):
+        return None
+    return (values[0], values[-1])

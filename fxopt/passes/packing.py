@@ -1,0 +1,210 @@
+"""Layers with packed weights: the conditions, the activation and the sum behind a layer, and the rewrite.
+
+oneDNN multiplies matrices block by block. A packed weight lies in memory block by block, so a call reads it in one go
+instead of gathering it, and what follows number by number (a sum, an activation) is done while a block of the product
+is still in the registers, which saves a pass over memory for each.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core import (
+    Conditions,
+    GraphIndex,
+    Layer,
+    Match,
+    Rewriter,
+    Unmet,
+    info_of,
+    is_tensor,
+    layer_conditions,
+    remove_tensors,
+    unwritten_condition,
+)
+from fxopt.graph.copying import shallow_copy
+from fxopt.packed import DTYPES, Activation, PackedLayer, is_available, supports
+from fxopt.rules.spellings import Spelling, spelled
+
+
+@dataclass(frozen=True, eq=False)
+class LayerToPack(Match):
+    """A layer, with the calls behind it that its packed form computes as well."""
+
+    layer: Layer
+    other: Node | None = None
+    """The tensor that is added to the result."""
+    other_first: bool = False
+    activation: Activation | None = None
+    behind: tuple[Node, ...] = ()
+    """The calls that go: the sum and the activation, in their order."""
+
+    @property
+    def result(self) -> Node:
+        """The node that has the numbers of all together."""
+        return self.behind[-1] if self.behind else self.layer.node
+
+
+def packing_conditions(layer: Layer, kind: type[nn.Module], index: GraphIndex) -> Conditions[None]:
+    """Require that oneDNN can compute `layer` from a packed weight."""
+    yield is_available() or Unmet(
+        "this build of torch has no operators of oneDNN", actual="none", needed="torch.ops.mkldnn"
+    )
+    yield (
+        layer.module is None
+        or not layer.module.training
+        or Unmet(
+            f"{layer.name} is in training mode, and the operators of oneDNN have no gradients",
+            remedy="model.eval()",
+            actual="training",
+            needed="evaluation",
+        )
+    )
+    yield from layer_conditions(layer, kind, index, ties_ok=True)
+    weight = layer.weight
+    yield weight.is_cpu or Unmet(
+        f"the weight of {layer.name} is on {weight.device}, and oneDNN computes on a CPU",
+        actual=str(weight.device),
+        needed="cpu",
+    )
+    yield weight.dtype in DTYPES or Unmet(
+        f"the weight of {layer.name} is {weight.dtype}, in which oneDNN has no packed product",
+        actual=str(weight.dtype),
+        needed="float32 or bfloat16",
+    )
+    yield supports(weight.dtype) or Unmet(
+        f"this processor has no instructions for {weight.dtype}", actual=str(weight.dtype), needed="float32"
+    )
+    yield weight.numel() > 0 or Unmet(
+        f"the weight of {layer.name} has no numbers", actual=str(tuple(weight.shape)), needed="at least one number"
+    )
+    yield not weight.is_inference() or Unmet(
+        f"the weight of {layer.name} was made in inference mode, where torch does not count the writes to it",
+        remedy="make or load the model outside of torch.inference_mode()",
+        actual="an inference tensor",
+        needed="a tensor with a version",
+    )
+    info = info_of(layer.input) if layer.input is not None else None
+    yield (
+        info is None
+        or info.dtype == weight.dtype
+        or Unmet(
+            f"{layer.name} reads {info.dtype}, and its weight is {weight.dtype}",
+            actual=str(info.dtype),
+            needed=str(weight.dtype),
+        )
+    )
+
+
+def with_calls_behind(layer: Layer, index: GraphIndex, *, activated_sum: bool) -> LayerToPack:
+    """Return `layer` with the sum and the activation behind it that can be computed with it.
+
+    Args:
+        activated_sum: whether the sum may have an activation behind it.
+    """
+    found = LayerToPack(layer.node, layer)
+    added = _sum_behind(layer, index)
+    if added is not None:
+        found = added
+        if not activated_sum:
+            return found
+    activation = _activation_behind(found.result, index)
+    if activation is None:
+        return found
+    node, form = activation
+    return LayerToPack(layer.node, layer, found.other, found.other_first, form, (*found.behind, node))
+
+
+def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> None:
+    """Let `packed` compute what the layer and the calls behind it do."""
+    layer, node = match.layer, match.layer.node
+    path = layer.path if layer.module is not None else rewriter.free_path(_path_of(layer))
+    rewriter.set_module(path, packed, called_by=node)
+    given = (layer.input,) if match.other is None else (layer.input, match.other)
+    if layer.module is None or match.other is not None:
+        rewriter.set_call(node, "call_module", path, given, {})
+    if layer.module is None:
+        remove_tensors(layer, rewriter)
+    info = info_of(match.result)
+    if info is not None:
+        rewriter.set_info(node, info)
+    for number, gone in enumerate(reversed(match.behind)):
+        if number == 0:
+            rewriter.replace(gone, node)
+        else:
+            rewriter.erase(gone)
+
+
+def explain_packing(match: LayerToPack) -> str:
+    """Return the sentence on the effect of the rewrite, with the numbers of this site."""
+    weight = match.layer.weight
+    shape = " x ".join(map(str, weight.shape))
+    size = weight.nbytes / 1e6
+    text = f"{match.anchor.name} reads its {shape} weights block by block from a packed copy ({size:.3g} MB more)"
+    if match.other is not None:
+        text += f", adds {match.other.name}"
+    if match.activation is not None:
+        text += f", applies {match.activation}"
+    return f"{text} in the same call" if match.behind else text
+
+
+_SUMS_IN_PLACE = (operator.iadd, "add_", torch.ops.aten.add_.Tensor)
+
+
+def _sum_behind(layer: Layer, index: GraphIndex) -> LayerToPack | None:
+    """Return the match with the one call that reads the layer, if that adds a tensor of the same shape made before."""
+    node = layer.node
+    user, spelling = _only_reader(node, index)
+    if user is None:
+        return None
+    if user.target in _SUMS_IN_PLACE and len(user.args) == 2 and user.args[0] is node and not user.kwargs:
+        terms: tuple[Any, ...] = user.args  # into the result of the layer, which is new memory that nobody else reads
+    elif spelling is not None and spelling.name == "add" and spelling.arguments.get("alpha", 1) == 1:
+        terms = (spelling.arguments.get("input"), spelling.arguments.get("other"))
+    else:
+        return None
+    others = [term for term in terms if term is not node]
+    other = others[0] if len(others) == 1 else None
+    if not isinstance(other, Node) or not is_tensor(other) or not other < node:
+        return None
+    alike = info_of(other) is not None and info_of(other) == info_of(node)
+    if not alike or unwritten_condition(other, node, user, index) is not True:
+        return None
+    return LayerToPack(node, layer, other, terms[0] is other, None, (user,))
+
+
+def _activation_behind(node: Node, index: GraphIndex) -> tuple[Node, Activation] | None:
+    """Return the one call that reads `node`, if that is an activation which oneDNN knows."""
+    user, spelling = _only_reader(node, index)
+    if user is None or spelling is None or spelling.arguments.get("input") is not node:
+        return None
+    activation = Activation.of(spelling.name, spelling.arguments)
+    return None if activation is None else (user, activation)
+
+
+def _only_reader(node: Node, index: GraphIndex) -> tuple[Node | None, Spelling | None]:
+    """Return the one call that uses `node`, with its operation."""
+    if len(node.users) != 1:
+        return None, None
+    user = next(iter(node.users))
+    if user.op == "output" or index.autocast_around(user) is not None:
+        return None, None
+    module = index.module_of(user)
+    if module is not None and getattr(module, "inplace", False):
+        # the result of the layer is new memory that nobody else reads
+        module = shallow_copy(module)
+        module.inplace = False
+    return user, spelled(user, module)
+
+
+def _path_of(layer: Layer) -> str:
+    """Return the path of the module that takes the place of a function, beside its weight."""
+    parent, _, name = layer.held["weight"].path.rpartition(".")
+    name = name.replace("weight", "packed") if "weight" in name else f"{name}_packed"
+    return f"{parent}.{name}" if parent else name

@@ -1,0 +1,95 @@
+"""Packed layers compute what torch's do, for every input that these take."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from fxopt.packed import Activation, PackedLinear, is_available
+from fxopt.packed.activation import ACTIVATIONS
+from fxopt.packed.weights import _KNOWN
+
+ODD = torch.tensor(
+    [0.0, -0.0, math.nan, math.inf, -math.inf, 1e-40, -1e-40, 88.0, -88.0, 100.0, -100.0, 6.0, 3.0, -3.0]
+)
+LAYER = nn.Linear(8, 4)
+X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+
+
+def packs(module: PackedLinear, x: torch.Tensor) -> bool:
+    """Whether a call is computed by oneDNN, from a packed weight."""
+    module._packed = {}
+    module(x)
+    return bool(module._packed)
+
+
+def test_this_build_has_the_operators() -> None:
+    assert is_available(), "without them, these tests prove nothing"
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@torch.no_grad()
+def test_an_activation_is_as_exact_as_that_of_torch_also_for_nan_and_infinity(name: str) -> None:
+    activation = Activation.of(name, {})
+    assert activation is not None
+    one = PackedLinear(nn.Parameter(torch.ones(4, 1)), None, activation)
+    found, expected = one(ODD[:, None])[:, 1], activation(ODD)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7, equal_nan=True)
+    x = torch.cat([torch.linspace(-9, 9, 2001), torch.linspace(-1e-3, 1e-3, 101)])
+    exact = activation(x.double())
+    error, before = ((y.double() - exact).abs().max() for y in (one(x[:, None])[:, 1], activation(x)))
+    assert error <= 4 * before + 1e-7
+
+
+@torch.no_grad()
+def test_the_packed_copy_follows_every_write_that_torch_counts() -> None:
+    layer = nn.Linear(8, 4)
+    packed = PackedLinear(layer.weight, layer.bias)
+    for act in (
+        lambda: layer.weight.add_(1),
+        lambda: layer.load_state_dict(nn.Linear(8, 4).state_dict()),
+        lambda: setattr(layer.weight, "data", torch.randn(4, 8)),
+        lambda: setattr(packed, "weight", layer.weight),
+        lambda: setattr(layer, "weight", nn.Parameter(torch.randn(4, 8))),
+    ):
+        packed(X)
+        act()
+        packed.weight = layer.weight
+        torch.testing.assert_close(packed(X), layer(X))
+
+
+@torch.no_grad()
+def test_one_weight_is_packed_once_and_the_copy_goes_with_its_last_module() -> None:
+    layer = nn.Linear(8, 4)
+    first, second = PackedLinear(layer.weight, None), PackedLinear(layer.weight, layer.bias)
+    first(X)
+    second(X)
+    assert first._packed["linear"] is second._packed["linear"]
+    before = len(_KNOWN)
+    del first, second
+    assert len(_KNOWN) == before - 1
+
+
+@torch.no_grad()
+def test_calls_that_onednn_cannot_take_are_computed_by_torch() -> None:
+    packed = PackedLinear(LAYER.weight, LAYER.bias, Activation.of("gelu", {}))
+    assert packs(packed, X)
+    assert not packs(packed, X[0])
+    assert not packs(packed, X[:0])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not packs(packed, X)
+    with FlopCounterMode(display=False) as counter:
+        assert not packs(packed, X)
+    assert counter.get_total_flops() == 2 * 3 * 8 * 4
+    with torch.enable_grad():
+        assert not packs(packed, X)
+    torch.testing.assert_close(torch.vmap(packed)(X[:, None]), F.gelu(LAYER(X))[:, None])
+    half = PackedLinear(nn.Parameter(LAYER.weight.double()), None)
+    assert not packs(half, X.double())
+    with torch.inference_mode():
+        assert packs(packed, X.clone())
+        weight = LAYER.weight.clone()
+        assert not packs(PackedLinear(weight, None), X)

@@ -1,0 +1,113 @@
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import fxopt
+from fxopt import PackConvolutions
+from fxopt.testing import check_pass
+from tests.examples import outputs
+from tests.fuzz.builder import Builder, Choices
+from tests.passes.asserts import assert_left_alone, captured
+
+X = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
+
+
+def image_conv(build: Builder, x: torch.fx.Node, choose: Choices) -> torch.fx.Node:
+    """A convolution of an image in many forms."""
+    x = build.ranked(x, 4)
+    width = build.shape(x)[1]
+    if not width:
+        return x
+    options = {
+        "kernel_size": choose(1, 3, (3, 1)),
+        "padding": choose(1, 0, (0, 1), "same"),
+        "dilation": choose(1, 2),
+        "groups": choose(1, width),
+        "bias": choose(True, False),
+    }
+    return build.call(nn.Conv2d(width, width, dtype=build.dtype, **options).eval(), x, choose)
+
+
+INSTRUCTIONS = (image_conv,)
+PATTERNS = (
+    [("image_conv", 0, 0)],
+    [("image_conv", 0, 0), ("pointwise", 0, 2)],
+    [("image_conv", 0, 0), ("image_conv", 0, 1), ("combine", 0, 1), ("pointwise", 0, 1)],
+    [("image_conv", 0, 0), ("view", 0, 0)],
+)
+
+
+class Block(nn.Module):
+    """A residual block, and what follows the last one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(4, 8, 3, padding="same")
+        self.a, self.b = nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False), nn.Conv2d(8, 8, 1)
+        self.relu, self.pool = nn.ReLU(inplace=True), nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.silu(self.stem(x))
+        y = self.b(F.relu6(self.a(x)))
+        y += x
+        z: torch.Tensor = self.head(self.pool(self.relu(y)).flatten(1))
+        return z
+
+
+def test_the_laws_hold_for_a_residual_net() -> None:
+    assert check_pass(PackConvolutions(), [(Block().eval(), (X,))]).sites == 3
+
+
+def test_sums_and_activations_go_into_the_call_of_the_convolution() -> None:
+    gm = PackConvolutions()(fxopt.capture(Block().eval(), (X,)))
+    assert [node.name for node in gm.graph.nodes] == ["x", "stem", "a", "b", "pool", "flatten", "head", "output"]
+    packed = "PackedConv2d(8, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), groups=8, bias=False"
+    assert str(gm.a) == f"{packed}, activation=hardtanh(0, 6))"
+
+
+def test_the_result_lies_in_memory_as_before_where_somebody_may_look() -> None:
+    gm = captured(lambda m, x: m.a(x), X, a=nn.Conv2d(4, 8, 3))
+    (old,) = outputs(gm, (X,))
+    PackConvolutions()(gm)
+    (new,) = outputs(gm, (X,))
+    assert new.stride() == old.stride()
+    last = X.contiguous(memory_format=torch.channels_last)
+    assert outputs(gm, (last,))[0].is_contiguous(memory_format=torch.channels_last)
+
+
+def test_images_of_other_sizes_and_single_ones_are_computed_too() -> None:
+    model = Block().eval()
+    gm = PackConvolutions()(fxopt.capture(model, (X,)))
+    for shape in ((1, 4, 6, 6), (3, 4, 9, 5), (1, 4, 9, 9), (2, 4, 7, 7), (1, 4, 8, 8), (2, 4, 6, 6), (0, 4, 6, 6)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(outputs(gm, (x,)), outputs(model, (x,)))
+    single = captured(lambda m, x: m.a(x), X, a=nn.Conv2d(4, 8, 3))
+    expected = outputs(single, (X[0],))
+    torch.testing.assert_close(outputs(PackConvolutions()(single), (X[0],)), expected)
+
+
+def test_nan_stays_nan_behind_relu() -> None:
+    gm = captured(lambda m, x: F.relu(m.a(x)).sum(), X, a=nn.Conv2d(4, 8, 3))
+    assert outputs(PackConvolutions()(gm), (X * torch.nan,))[0].isnan()
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize(
+    ("layer", "shape", "said"),
+    [
+        (nn.Conv1d(4, 4, 3), (2, 4, 6), "no convolution of images"),
+        (nn.ConvTranspose2d(4, 4, 3), (2, 4, 6, 6), "transposed"),
+        (nn.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"), (2, 4, 6, 6), "pads by reflect"),
+        (nn.Conv2d(4, 4, 2, padding="same"), (2, 4, 6, 6), "differs from side to side"),
+    ],
+)
+def test_convolutions_that_cannot_be_packed_are_left_alone_with_the_reason(
+    layer: nn.Module, shape: tuple[int, ...], said: str
+) -> None:
+    forward: Any = lambda m, x: m.a(x)  # noqa: E731
+    gm = captured(forward, torch.randn(shape), a=layer)
+    assert_left_alone(PackConvolutions(), gm, said)
