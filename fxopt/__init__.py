@@ -39,6 +39,7 @@ from fxopt.passes import (
 from fxopt.recipes import Recipe, RecipeError
 from fxopt.rules import Rule, RuleSet, require, rewrite
 from fxopt.workbench import Workbench
+from fxopt.workbench.optimize import optimize
 
 __all__ = [
     "ALL_PASSES",
@@ -78,6 +79,7 @@ __all__ = [
     "compose",
     "example_inputs",
     "fingerprint",
+    "optimize",
     "require",
     "rewrite",
     "trace",
