@@ -241,6 +241,8 @@ MODELS: list[tuple[Pass[Any], dict[str, nn.Module], Callable[..., Any]]] = [
         {"a": nn.Conv2d(1, 8, 1), "n": nn.BatchNorm2d(8)},
         lambda m, x, f: f(m.n(m.a(x[:, None, None]))),
     ),
+    (fxopt.PackLinears(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x))),
+    (fxopt.PackConvolutions(), {"a": nn.Conv2d(1, 8, 1)}, lambda m, x, f: f(m.a(x[:, None, None]))),
     (DIVIDE, {}, lambda m, x, f: f(x / 3)),
     (fold_scale, {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) * 3.0)),
     (join_linears, {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: f(m.b(m.a(x)))),
