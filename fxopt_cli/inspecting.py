@@ -26,7 +26,7 @@ from fxopt_cli.options import (
 from fxopt_cli.options import (
     Sequence as Tokens,
 )
-from fxopt_cli.output import Answer, Form, Table, progress, show
+from fxopt_cli.output import Answer, Form, Table, counted, progress, show
 from fxopt_cli.sources import UsageError
 from fxopt_cli.work import Choice, Wanted, captured, model_data, pass_of, worked
 
@@ -193,7 +193,7 @@ def _short_table(state: Any, most: int) -> Table:
     rows = [*sites[:most], *misses[:most]]
     left = len(sites) + len(misses) - len(rows)
     rows += [("", "", f"and {left} more (--most {max(len(sites), len(misses))} shows all)")] if left else []
-    many = f"{len(sites)} site{'s' * (len(sites) != 1)}, {len(misses)} near miss{'es' * (len(misses) != 1)}"
+    many = f"{counted(len(sites), 'site')}, {counted(len(misses), 'near miss', 'near misses')}"
     return Table(f"{state.name}: {many}", _SCANNED, rows)
 
 

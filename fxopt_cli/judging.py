@@ -85,13 +85,30 @@ def compare(
     }
     lines = [f"outputs: {numerics.verdict}", f"parameters: {parameters.summary}"]
     lines += [f"not covered: {one}" for one in numerics.not_covered]
-    tables = [
+    tables = (_short_tables if form is Form.table else _whole_tables)(outputs, changed)
+    show(Answer(data, lines, tables), form, "compare")
+    if numerics.fits is False:
+        raise typer.Exit(Exit.no)
+
+
+def _short_tables(outputs: list[dict[str, Any]], changed: list[dict[str, Any]]) -> list[Table]:
+    """Return the tables that fit a terminal."""
+    verdicts = [(one["name"], one["shape"], one["verdict"]) for one in outputs]
+    rows = [
+        (one["path"], one["kind"], one["parameters_before"], one["parameters_after"], one["what"]) for one in changed
+    ]
+    found = [
+        Table("Outputs", ("name", "shape", "verdict"), verdicts if len(outputs) > 1 else ()),
+        Table("Parameters that changed", ("module", "class", "before", "after", "change"), rows),
+    ]
+    return [one for one in found if one.rows]
+
+
+def _whole_tables(outputs: list[dict[str, Any]], changed: list[dict[str, Any]]) -> list[Table]:
+    return [
         Table("Outputs", tuple(outputs[0]) if outputs else ("name",), [tuple(one.values()) for one in outputs]),
         Table("Parameters", _PARAMETERS, [_row(row) for row in changed]),
     ]
-    show(Answer(data, lines, [one for one in tables if one.rows or form is not Form.table]), form, "compare")
-    if numerics.fits is False:
-        raise typer.Exit(Exit.no)
 
 
 def _output(one: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 from fxopt_cli.names import complete_model
 from fxopt_cli.options import AsJson, Batch, Every, Inputs, ModelArgument, Only, Passes, RecipeFile, Without, form_of
 from fxopt_cli.options import Sequence as Tokens
-from fxopt_cli.output import Answer, Exit, progress, show
+from fxopt_cli.output import Answer, Exit, counted, progress, show
 from fxopt_cli.sources import UsageError
 from fxopt_cli.work import Choice, Wanted, captured, model_data, passes_data, passes_table, worked
 
@@ -133,13 +133,14 @@ def _wanted(loaded: Any, file: Path, model: str | None, batch: int | None, seque
 
 
 def _lines(found: Any) -> list[str]:
+    on = f"{counted(found.sites_on, 'site')} on"
     if found.is_same and not found.problems:
-        lines = [f"{found.sites_on} sites on: the same graph and weights as in the recipe, to the last bit"]
+        lines = [f"{on}: the same graph and weights as in the recipe, to the last bit"]
+    elif found.is_same_model:
+        lines = [f"{on}; the model is that of the recipe, and the result is another one"]
     else:
-        model = "the model is that of the recipe" if found.is_same_model else "the model is another one"
-        lines = [
-            f"{found.sites_on} sites on; {model}, and so {'is' if found.is_same else 'is not'} the result the same"
-        ]
+        fits = "all of the recipe applies" if not found.problems else "not all of the recipe applies"
+        lines = [f"{on}; graph or weights of the model are others than in the recipe, and {fits}"]
     lines += [f"left out: {problem}" for problem in found.problems]
     lines += [f"new here, and off: {name} at {site}" for name, site in found.new_sites]
     return [*lines, *found.versions]

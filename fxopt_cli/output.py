@@ -92,6 +92,15 @@ def show(answer: Answer, form: Form, command: str) -> None:
         Console(stderr=True, highlight=False, soft_wrap=True).print(Text(note))
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a count in words.
+
+    >>> counted(1, "site"), counted(2, "site"), counted(2, "near miss", "near misses")
+    ('1 site', '2 sites', '2 near misses')
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def to_json(data: Mapping[str, Any]) -> str:
     """Return data as JSON text. Numbers that JSON lacks become null."""
     return json.dumps(_plain(data), indent=2, allow_nan=False, ensure_ascii=True) + "\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,10 +22,8 @@ from fxopt_cli.options import (
     Without,
     form_of,
 )
-from fxopt_cli.options import (
-    Sequence as Tokens,
-)
-from fxopt_cli.output import Answer, Exit, progress, show
+from fxopt_cli.options import Sequence as Tokens
+from fxopt_cli.output import Answer, Exit, counted, progress, show
 from fxopt_cli.work import Bench, Choice, Wanted, model_data, passes_data, passes_table, worked
 
 
@@ -71,10 +71,19 @@ def apply(
         "recipe": str(save) if save is not None else None,
         "code": wb.current.code.strip() if code else None,
     }
-    lines = [f"{sites} sites rewritten; {nodes[0]:,} nodes became {nodes[1]:,}"]
-    lines += [f"saved as {save}; fxopt replay {save} does it again"] if save is not None else []
+    lines = [f"{counted(sites, 'site')} rewritten; {nodes[0]:,} nodes became {nodes[1]:,}"]
+    if save is not None:
+        again = ["fxopt", "replay", str(save), *_again(bench, model, input or ())]
+        lines.append(f"saved as {save}; to do it again: {shlex.join(again)}")
     shown = Answer(data, lines, [passes_table(wb)], wb.current.code.strip() if code else "")
     show(shown, form, "apply")
+
+
+def _again(bench: Bench, model: str, inputs: Sequence[str]) -> list[str]:
+    """Return the arguments that a replay needs beside the recipe: it finds built-in models and folders by itself."""
+    if bench.given.source.kind != "python":
+        return []
+    return [model, *(part for one in inputs for part in ("--input", one))]
 
 
 def recipe_of(bench: Bench) -> Any:
@@ -129,7 +138,7 @@ def reverse(
         "seconds": seconds,
     }
     verdict = "restored, bit for bit" if exact else "not the original"
-    line = f"{sites} sites rewritten and reversed in {seconds * 1000:.0f} ms: {verdict}"
+    line = f"{counted(sites, 'site')} rewritten and reversed in {seconds * 1000:.0f} ms: {verdict}"
     show(Answer(data, [line], exit=Exit.yes if exact else Exit.no), form, "reverse")
     if not exact:
         raise typer.Exit(Exit.no)

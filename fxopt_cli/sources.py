@@ -150,8 +150,8 @@ def _inputs(
         return (), fxopt.example_inputs(model, **sizes)
     except (fxopt.FxoptError, TypeError, ValueError) as error:
         raise UsageError(
-            f"the inputs of {text} are not known ({error}). Give each as dtype and sizes, "
-            "--input 2x3x224x224 --input int64:2x16, or let the function return (model, args)"
+            f"the inputs of {text} are not known. Give each as dtype and sizes, as in --input 2x3x224x224 or "
+            f"--input int64:2x16, or let the function return (model, args). {error}"
         ) from None
 
 

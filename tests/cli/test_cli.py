@@ -90,8 +90,10 @@ def test_apply_saves_a_recipe_that_replay_does_again(tmp_path: Path) -> None:
     assert made["sites_on"] == 2
     assert Recipe.load(file).model.name == NET
     assert "a recipe never runs code" in refused("replay", str(file))
-    again = answer("replay", str(file), NET)
-    assert (again["is_same_model"], again["is_same"], again["problems"]) == (True, True, [])
+    again = call("apply", NET, "-p", "MergeLinears", "--save", str(tmp_path / "other.json"))
+    assert f"to do it again: fxopt replay {tmp_path / 'other.json'} {NET}" in again.replace("\n", "")
+    replayed = answer("replay", str(file), NET)
+    assert (replayed["is_same_model"], replayed["is_same"], replayed["problems"]) == (True, True, [])
     other = f"{FILE}:changed"
     assert "norm: there is no such node" in refused("replay", str(file), other, "--input", "2x4", code=1)
     rest = answer("replay", str(file), other, "--input", "2x4", "--rest", code=1)
@@ -174,7 +176,7 @@ def test_export_writes_a_model_that_torch_alone_loads(tmp_path: Path) -> None:
         (f"{FILE}:with_arguments", "needs arguments (missing a required argument: 'width')"),
         (f"{FILE}:a_number", "made int; it has to make a model"),
         (f"{FILE}:NUMBER", "is a int; it has to be a model or a function"),
-        (f"{FILE}:changed", "Give each as dtype and sizes, --input 2x3x224x224"),
+        (f"{FILE}:changed", "Give each as dtype and sizes, as in --input 2x3x224x224"),
         ("nowhere.py:make", "there is no file nowhere.py"),
         ("no_such_module:make", "there is no module no_such_module"),
         ("no such:make", "is no module and no .py file"),
