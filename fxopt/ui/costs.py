@@ -61,6 +61,8 @@ def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs 
     unit, _ = chosen_costs()
     if unit is None:
         return None
+    if not session.workbench.is_changed:
+        shown = "Original"
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
         return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))

@@ -44,7 +44,7 @@ def move_of(session: Session) -> tuple[str, str, str]:
         return str(number), name, told
     first = session.changes[0]
     alike = f", one of {first.copies} copies" if first.copies > 1 else ""
-    return f"{number} {hash(choices)}", first.nodes[0], f"{first.pass_name} at {first.site}{alike}"
+    return f"{number} {hash(choices)}", first.nodes[0], f"{first.pass_name}{alike}"
 
 
 def note_on(session: Session) -> str:

@@ -20,6 +20,7 @@ from fxopt.ui.marks import legend_of, marks_of
 from fxopt.ui.panel import acting, panel, redraw
 from fxopt.ui.pictures import PackedLayout, laying_out
 from fxopt.ui.session import Session, Shown, Together
+from fxopt.ui.summary_line import summary_line
 from fxopt.ui.switches import widget_of
 from fxopt.ui.turns import FIRST_DRAWINGS
 from fxopt.ui.waiting import result_soon
@@ -53,6 +54,7 @@ def graph_panels(session: Session) -> None:
             time.sleep(HEAD_START_SECONDS)
     with above:
         panel(session, "bar panel", _bar, _shown_by_bar)
+        summary_line(session)
     with below:
         panel(session, "facts panel", _facts, _shown_by_facts)
 
@@ -105,8 +107,8 @@ def _graphs(session: Session) -> None:
         picture = _picture(session)
     if picture is None:
         return
-    behind, counted = dict.fromkeys((*map(_graph_behind, panes), session.shown)), []  # of the facts below as well
-    for place, of in zip(places, behind):
+    counted = []
+    for place, of in zip(places, get_args(Shown)):  # both, for the line above
         with place:
             counted.append(costs_of(session, of, waiting=True))
     costs = {shown: drawn_costs(session, _graph_behind(shown), _boxes(picture, shown)) for shown in panes}

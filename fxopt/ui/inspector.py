@@ -15,6 +15,7 @@ from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session, Shown
 from fxopt.ui.verdict_list import said, verdict_list
+from fxopt.ui.whole_graph import ASKED, whole_graph
 
 MANY = 8
 """The most inputs or users that are offered as buttons."""
@@ -28,15 +29,14 @@ def inspector_panel(session: Session) -> None:
 def _shown_by_inspector(session: Session) -> Hashable:
     name = session.selected
     is_open = name.startswith("@") and name.partition("#")[0][1:] in session.open_modules
-    return session.workbench.choices, name, is_open, session.shown, session.answer_to_edit
+    asked = None if name else st.session_state.get(ASKED)
+    return session.workbench.choices, name, is_open, asked, session.shown, session.answer_to_edit
 
 
 def _inspector(session: Session) -> None:
     name = session.selected
     if not name:
-        st.markdown("**Nothing selected**")
-        st.caption("Click a box in the graph, or a site in the list of passes, to read what it is and what each pass "
-                   "says of it. A double click opens or folds a module; the key ? lists all keys.")  # fmt: skip
+        whole_graph(session)
     elif name.startswith("@"):
         _module(session, name.partition("#")[0][1:])
     else:

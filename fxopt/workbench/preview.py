@@ -10,6 +10,7 @@ from torch.fx import GraphModule, Node
 
 from fxopt.core import Entry, Ledger, Pass
 from fxopt.workbench.choosing import Sites
+from fxopt.workbench.summary import is_product
 from fxopt.workbench.workbench import Workbench
 
 
@@ -31,6 +32,8 @@ class Preview:
     """The change in the count of parameters; shared ones count once."""
     ops_delta: int = 0
     """The change in the count of calls."""
+    products_delta: int = 0
+    """The change in the count of matrix products among them."""
 
     @property
     def is_empty(self) -> bool:
@@ -43,7 +46,11 @@ class Preview:
         1 created, 3 changed; +1 operation
         """
         kinds = [(self.removed, "removed"), (self.created, "created"), (self.changed, "changed")]
-        deltas = [(self.parameters_delta, "parameter"), (self.ops_delta, "operation")]
+        deltas = [
+            (self.parameters_delta, "parameter"),
+            (self.ops_delta, "operation"),
+            (self.products_delta, "matrix product"),
+        ]
         nodes = ", ".join(f"{len(names)} {kind}" for names, kind in kinds if names)
         sizes = ", ".join(f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta)
         return "; ".join(filter(None, (nodes, sizes))) or "nothing would change"
@@ -73,6 +80,7 @@ def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Previe
         near=tuple(_beside(new[name], old) for name in created),
         parameters_delta=_parameters(trial) - _parameters(wb.current),
         ops_delta=_calls(trial) - _calls(wb.current),
+        products_delta=_products(trial) - _products(wb.current),
     )
 
 
@@ -104,6 +112,10 @@ def _parameters(gm: GraphModule) -> int:
 
 def _calls(gm: GraphModule) -> int:
     return sum(node.op.startswith("call_") for node in gm.graph.nodes)
+
+
+def _products(gm: GraphModule) -> int:
+    return sum(is_product(node) for node in gm.graph.nodes if node.op.startswith("call_"))
 
 
 def _names(site: Sites) -> frozenset[str] | None:

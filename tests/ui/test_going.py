@@ -46,7 +46,7 @@ def test_diff_opens_what_has_changed_and_what_the_visitor_folds_stays_folded(app
     of.together = "Diff"
     assert "stem" in of.open_modules
     key, name, told = move_of(of)
-    assert (name, told) == ("stem_conv", f"{FOLD} at stem_norm")
+    assert (name, told) == ("stem_conv", FOLD)
     assert_usable(app.run())
     of.fold("stem")
     assert "stem" not in of.open_modules

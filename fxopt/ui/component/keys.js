@@ -40,6 +40,7 @@ class Listener {
     this.ending = new AbortController();
     // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
+    document.addEventListener("click", openEvidence, { signal: this.ending.signal });
     new Drag((act) => this.tell(act), this.ending.signal);
     fxopt.keys = this; // see foreseen.js
   }
@@ -83,6 +84,16 @@ function isBusy(target, key) {
   if (target.closest(".fx") && (key === "Enter" || key === " ")) return true;
   if (key === "Enter" || key === " ") return Boolean(target.closest(ACTING) ?? target.closest(MOVING));
   return key.startsWith("Arrow") && Boolean(target.closest(MOVING));
+}
+
+// A figure of the line above the graph opens the tab of evidence that has its table.
+function openEvidence(event) {
+  const name = event.target instanceof Element ? event.target.closest("[data-evidence]")?.getAttribute("data-evidence") : null;
+  const tab = name && [...document.querySelectorAll("[role=tab]")].map((one) => /** @type {HTMLElement} */ (one)).find((one) => one.textContent.trim() === name);
+  if (!tab) return;
+  tab.click();
+  tab.focus({ preventScroll: true });
+  tab.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" });
 }
 
 // To the generated code below the graph, and back to the graph from there.

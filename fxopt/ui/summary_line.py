@@ -1,0 +1,132 @@
+"""The line above the graph: its figures before and now. A click on one opens its table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+import streamlit as st
+
+from fxopt.evidence import parameter_table
+from fxopt.evidence.difference import Difference
+from fxopt.ui.costs import chosen_costs, costs_of
+from fxopt.ui.panel import panel
+from fxopt.ui.session import Session
+from fxopt.workbench.summary import Summary, summary_of
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of the line: its name, its value before and now in words, and the tab that has its table."""
+
+    name: str
+    tab: str
+    before: str = ""
+    now: str = ""
+    """Empty where the figure is unknown yet."""
+    title: str = ""
+
+
+def summary_line(session: Session) -> None:
+    """Draw the line."""
+    panel(session, "summary panel", _draw, _shown_by_line)
+
+
+def _shown_by_line(session: Session) -> Hashable:
+    return session.workbench.choices, chosen_costs()[0], _is_done(session.comparison), _is_done(session.measurement)
+
+
+def _is_done(work: object) -> Hashable:
+    job = getattr(work, "job", None)
+    return None if job is None else (id(job), job.running)
+
+
+def _draw(session: Session) -> None:
+    figures = [*_counts(session), *_sizes(session), _flops(session), _error(session), _latency(session)]
+    st.html(f'<div class="summary" role="group" aria-label="Before and now">{"".join(map(_told, figures))}</div>')
+
+
+def _told(figure: Figure) -> str:
+    changed = figure.now and figure.before not in ("", figure.now)
+    before = f"{html.escape(figure.before)} → " if changed else ""
+    value = f"{before}<strong>{html.escape(figure.now)}</strong>" if figure.now else "?"
+    manner = "changed" if changed else "known" if figure.now else "unknown"
+    title = html.escape(f"{figure.title} A click opens the table.".strip(), quote=True)
+    return (
+        f'<button type="button" class="figure {manner}" data-evidence="{figure.tab}" title="{title}">'
+        f"{html.escape(figure.name)} {value}</button>"
+    )
+
+
+def _counts(session: Session) -> Iterator[Figure]:
+    before = session.opened.once.answer("summary", lambda: summary_of(session.graph_of("Original")))
+    now = session.once("summary", lambda: summary_of(session.graph_of("Now")))
+    yield Figure("nodes", "Nodes", f"{before.nodes:,}", f"{now.nodes:,}", _kinds(before, now))
+    told = "Calls of linear layers, convolutions, matrix products and attention."
+    yield Figure("matrix products", "Nodes", f"{before.products:,}", f"{now.products:,}", told)
+
+
+def _kinds(before: Summary, now: Summary) -> str:
+    """Return the calls by kind, those that changed first."""
+    kinds = sorted({**before.calls, **now.calls}, key=lambda kind: before.calls.get(kind, 0) == now.calls.get(kind, 0))
+    pairs = [(kind, before.calls.get(kind, 0), now.calls.get(kind, 0)) for kind in kinds]
+    told = (f"{kind} {old} → {new}" if old != new else f"{kind} {new}" for kind, old, new in pairs)
+    return f"Calls: {'; '.join(told)}."
+
+
+def _sizes(session: Session) -> Iterator[Figure]:
+    table = session.once("parameters", lambda: parameter_table(session.graph_of("Original"), session.graph_of("Now")))
+    before, now = table.before, table.after
+    yield Figure("parameters", "Parameters", _short(before.parameters), _short(now.parameters), f"{now.parameters:,}.")
+    old, new = (one.parameter_bytes + one.buffer_bytes for one in (before, now))
+    yield Figure("weights", "Parameters", f"{_short(old)}B", f"{_short(new)}B", f"{new:,} bytes.")
+
+
+def _short(amount: int) -> str:
+    """Return a number in four digits at most, with a prefix.
+
+    >>> _short(712), _short(109_482_240), _short(21_000)
+    ('712 ', '109.5 M', '21 k')
+    """
+    for power, prefix in ((9, "G"), (6, "M"), (3, "k")):
+        if amount >= 10**power:
+            return f"{amount / 10**power:.4g} {prefix}"
+    return f"{amount} "
+
+
+def _flops(session: Session) -> Figure:
+    told = "Counted once a cost of FLOPs or bytes is chosen below the graph."
+    if chosen_costs()[0] not in ("FLOP", "byte"):
+        return Figure("FLOPs", "Nodes", title=told)
+    costs = [costs_of(session, shown) for shown in ("Original", "Now")]
+    if None in costs:
+        return Figure("FLOPs", "Nodes", title=told)
+    before, now = (one.told(one.of_all(one.parts)).removesuffix("FLOP") for one in costs if one is not None)
+    return Figure("FLOPs" if chosen_costs()[0] == "FLOP" else "moved", "Nodes", before, now)
+
+
+def _error(session: Session) -> Figure:
+    told = "The largest error of an output against the original; compared in the tab Numerics."
+    done = session.comparison
+    report = done.job.result if done is not None and done.choices == session.workbench.choices else None
+    if not session.workbench.is_changed:
+        return Figure("error", "Numerics", now="none", title="Both graphs are the same.")
+    found = [] if report is None else [one.difference for one in report.outputs if one.difference is not None]
+    if report is None or not found:
+        return Figure("error", "Numerics", title=told)
+    return Figure("error", "Numerics", now=_apart(max(found, key=lambda one: one.max_abs)), title=f"{report.verdict}.")
+
+
+def _apart(difference: Difference) -> str:
+    return "none, the same bits" if difference.identical else f"{difference.max_abs:.1e}"
+
+
+def _latency(session: Session) -> Figure:
+    told = "Measured in the tab Latency."
+    done = session.measurement
+    report = done.job.result if done is not None and done.choices == session.workbench.choices else None
+    if report is None or not report.rounds:
+        return Figure("latency", "Latency", title=told)
+    times = [f"{milliseconds:.3g} ms" for milliseconds in (report.before_ms, report.after_ms)]
+    return Figure("latency", "Latency", times[0], times[1], f"{report.verdict}.")

@@ -1,0 +1,47 @@
+"""The line above the graph, and the inspector while nothing is selected."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from tests.ui.visitor import FOLD, session, switch, texts
+
+
+def figures(app: AppTest) -> dict[str, str]:
+    """The figures of the line by the tab and the name, as text."""
+    (line,) = [one.value for one in app.get("html") if 'class="summary"' in one.value]
+    found = re.findall(r'data-evidence="(.*?)".*?>(.*?)</button>', line)
+    return {f"{tab}: {text.split(' <')[0]}": re.sub("<.*?>", "", text) for tab, text in found}
+
+
+def test_the_line_tells_before_and_now_and_says_what_is_unknown(app: AppTest) -> None:
+    before = "; ".join(figures(app).values())
+    assert "→" not in before
+    assert "error none" in before
+    assert {"FLOPs ?", "latency ?"} <= set(figures(app).values())
+    switch(app, FOLD, True)
+    nodes = len(session(app).view_of("Original").nodes)
+    now = "; ".join(figures(app).values())
+    assert f"nodes {nodes} → {nodes - 4}" in now
+    assert "error ?" in now
+    app.session_state["evidence"] = "Numerics"
+    app.run()
+    assert session(app).comparison.job.wait(60)
+    app.session_state["cost"] = "Cost: FLOPs"
+    app.run()
+    values = figures(app).values()
+    assert not {"error ?", "FLOPs ?"} & set(values)
+    assert any(re.fullmatch(r"error \d\.\de-\d+", value) for value in values)
+
+
+def test_with_nothing_selected_the_inspector_tells_of_the_whole_graph(app: AppTest) -> None:
+    of = session(app)
+    told = texts(app)
+    assert f"`{type(of.opened.model).__name__}`" in told
+    assert "Where its parameters are" in told
+    assert "4 sites" in told
+    app.button(key="ask for prospects").click().run()
+    assert "4 removed" in texts(app)
+    assert of.workbench.is_restored
