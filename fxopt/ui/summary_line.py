@@ -55,7 +55,7 @@ def _told(figure: Figure) -> str:
     title = html.escape(f"{figure.title} A click opens the table.".strip(), quote=True)
     return (
         f'<button type="button" class="figure {manner}" data-evidence="{figure.tab}" title="{title}">'
-        f"{html.escape(figure.name)} {value}</button>"
+        f"<span>{html.escape(figure.name)}</span> <span>{value}</span></button>"
     )
 
 
