@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from fxopt_cli.sources import UsageError
+from fxopt_cli.options import Inputs
+from fxopt_cli.sources import UsageError, model_of
 
 HERE = "127.0.0.1"
 """That of `fxopt.ui.command`, whose import would take seconds."""
+
+
+def _offer(models: Sequence[str], inputs: Sequence[str]) -> None:
+    """Build models, and offer them in the picker of the page."""
+    if not models:
+        return
+    from fxopt.ui.own_models import OwnModel, offer
+
+    given = [model_of(text, None, None, inputs) for text in models]
+    builtin = next((text for text, one in zip(models, given) if one.source.kind != "python"), None)
+    if builtin is not None:
+        raise UsageError(f"{builtin}: the picker of the page has it; give module:callable or file.py:callable here")
+    offer([OwnModel(one.title, one.model, one.args, one.kwargs) for one in given])
 
 
 class AppCommand(TyperCommand):
@@ -40,6 +55,14 @@ def _repeated(args: list[str], option: str) -> list[str]:
 
 
 def app(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL]...",
+            help="Models of your own to begin with, as module:callable or file.py:callable; they run as your code.",
+        ),
+    ] = None,
+    input: Inputs = None,
     serve: Annotated[
         str,
         typer.Option(
@@ -64,11 +87,13 @@ def app(
     \b
     Examples:
       fxopt app
+      fxopt app model.py:make_model other_package.models:make --headless
       fxopt app --serve 0.0.0.0 --folders /models /more-models --headless
     """
     for folder in folders or ():
         if not folder.is_dir() or os.pathsep in str(folder):
             raise UsageError(f"--folders: {folder} is no folder")
+    _offer(models or (), input or ())
     from fxopt.ui import command
 
     command.serve(command.Serving(serve, tuple(os.path.abspath(folder) for folder in folders or ()), port, headless))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from fxopt.errors import ModelError
-from fxopt.models import ZOO, SizeRange, Sizes, model_source
+from fxopt.models import SizeRange, Sizes
 from fxopt.ui.fault import told_in_place
 from fxopt.ui.folders import MOST_TEXT, folders_here
 from fxopt.ui.keys import ask_for_sheet
 from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import FOLDER, Opening, Request
+from fxopt.ui.own_models import OwnModel, offered, offered_source
 from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
 
@@ -48,7 +49,7 @@ def _choose_model() -> None:
     widths = [0.9, 3.5, 3.6, 1.4, 1.4, 1.3]
     brand, picker, where, batch, sequence, reading = st.columns(widths, vertical_alignment="bottom")
     brand.html('<h1 class="brand">fxopt</h1>')
-    titles = {source.key: source.title for source in ZOO}
+    titles = {source.key: source.title for source in offered()}
     if not folders_here().is_empty:
         titles[FOLDER] = "A folder with weights (safetensors) …"
     picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model")
@@ -62,7 +63,7 @@ def _choose_model() -> None:
             help=_FOLDER_HELP,
         )
     else:
-        where.caption(escaped(model_source(key).description))
+        where.caption(escaped(offered_source(key).description))
     sizes = _sizes(key)
     if sizes is not None:
         _choose_size(batch, "Batch", "batch", sizes.batch)
@@ -111,7 +112,8 @@ def _sizes(key: str) -> Sizes | None:
     if key == FOLDER and not _folder():
         return None
     try:
-        return Request(key, _folder()).source.sizes
+        source = Request(key, _folder()).source
+        return None if isinstance(source, OwnModel) else source.sizes  # its example is as large as it is
     except ModelError:
         # Opening the folder says the fault in it.
         return None

@@ -10,12 +10,13 @@ from typing import Any
 
 import streamlit as st
 
-from fxopt.models import LocalFolder, ModelSource, model_source
+from fxopt.models import LocalFolder, ModelSource
 from fxopt.process.news import news_to
 from fxopt.ui.folders import folders_here
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import captured
+from fxopt.ui.own_models import offered_source
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 
@@ -38,7 +39,7 @@ class Request:
 
     @property
     def source(self) -> ModelSource:
-        return LocalFolder(self.path) if self.key == FOLDER else model_source(self.key)
+        return LocalFolder(self.path) if self.key == FOLDER else offered_source(self.key)
 
     @property
     def path(self) -> Path:

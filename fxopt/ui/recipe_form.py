@@ -10,6 +10,7 @@ import streamlit as st
 from fxopt.models import ZOO, LocalFolder
 from fxopt.recipes import Model, Recipe, RecipeError, Replay
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.own_models import OwnModel
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 
@@ -67,7 +68,10 @@ def recipe_of(session: Session) -> Recipe:
     """
     opened = session.opened
     source = opened.source
-    model = Model("folder", str(source.path)) if isinstance(source, LocalFolder) else Model("zoo", source.key)
+    if isinstance(source, OwnModel):
+        model = Model("python", source.title)
+    else:
+        model = Model("folder", str(source.path)) if isinstance(source, LocalFolder) else Model("zoo", source.key)
     return Recipe.of(session.workbench, model, batch=opened.batch, sequence=opened.sequence)
 
 

@@ -56,6 +56,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> str:
 
 DELETED = object()
 EDIT = len(ALL_PASSES)
+MERGE = next(i for i, step in enumerate(CONTENT["steps"]) if step.get("pass") == "MergeLinears")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,11 @@ EDIT = len(ALL_PASSES)
         (("steps", 0, "on"), 1, r"steps\[0\]\.on: this is 1, and has to be true or false"),
         (("steps", 0, "sites"), DELETED, r"steps\[0\]: 'sites' is missing here"),
         (("steps", 0, "code"), "import os", r"steps\[0\]\.code: fxopt knows no 'code' here"),
-        (("steps", 4, "sites", 0, "site"), None, r"steps\[4\]\.sites\[0\]\.site: this is None, and has to be text"),
+        (
+            ("steps", MERGE, "sites", 0, "site"),
+            None,
+            r"steps\[\d\]\.sites\[0\]\.site: this is None, and has to be text",
+        ),
         (("steps", EDIT, "edit"), "os.system", r"\.edit: fxopt has no edit 'os\.system'; it has Delete"),
         (("steps", EDIT, "edit"), "Edit", r"fxopt has no edit 'Edit'"),
         (("steps", EDIT, "arguments", "value"), {"dtype": "float7"}, r"arguments\.value\.dtype: torch .* has no dtype"),
@@ -140,13 +145,12 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_an_unknown_pass_is_a_problem_of_the_replay_and_never_imported() -> None:
-    index = next(i for i, step in enumerate(CONTENT["steps"]) if step.get("pass") == "MergeLinears")
-    recipe = Recipe.from_json(changed(("steps", index, "pass"), "os.system"))
+    recipe = Recipe.from_json(changed(("steps", MERGE, "pass"), "os.system"))
     with pytest.raises(RecipeError, match="no such pass with these arguments"):
         recipe.replay(Workbench(small()))
     with pytest.raises(RecipeError, match=r"steps\[\d\]\.pass: fxopt has no pass 'os\.system'; it has FuseBatch"):
         recipe.passes()
-    recipe = Recipe.from_json(changed(("steps", index, "arguments"), {"keep": "copy", "file": "x"}))
+    recipe = Recipe.from_json(changed(("steps", MERGE, "arguments"), {"keep": "copy", "file": "x"}))
     with pytest.raises(RecipeError, match="MergeLinears takes no 'file'; it takes keep"):
         recipe.passes()
 

@@ -35,7 +35,7 @@ def walked(wb: Workbench, draw: random.Random) -> None:
             wb.move(draw.choice(wb.passes), draw.randrange(len(wb.passes)))
 
 
-@pytest.mark.parametrize("example", quick(EXAMPLES, *EXAMPLES[4:6]), ids=lambda e: e.name)
+@pytest.mark.parametrize("example", quick(EXAMPLES, EXAMPLES[4]), ids=lambda e: e.name)
 def test_saved_and_replayed_every_pass_comes_to_the_same_fingerprint(example: Example) -> None:
     gm = example.graph()
     for seed in range(2):
@@ -64,6 +64,7 @@ def test_every_edit_is_saved_and_replayed(edit: Edit) -> None:
     assert other.edits[0].signature == wb.edits[0].signature
 
 
+@pytest.mark.slow
 def test_equal_edits_in_a_row_stay_apart() -> None:
     wb, other = Workbench(small()), Workbench(small())
     for value in (2.0, 4.0, 2.0):
@@ -72,6 +73,7 @@ def test_equal_edits_in_a_row_stay_apart() -> None:
     assert fingerprint(other.current) == fingerprint(wb.current)
 
 
+@pytest.mark.slow
 def test_arguments_of_passes_are_kept() -> None:
     passes = (MergeLinears(keep="view"), fxopt.FuseBatchNorm2dInConv2d())
     wb = Workbench(small(), passes=passes)
@@ -164,7 +166,8 @@ def test_a_changed_model_is_refused_with_each_site_and_its_reason_and_left_as_it
     told = {(problem.name, problem.site): str(problem) for problem in refused.value.problems}
     assert set(told) == {("FuseBatchNorm2dInConv2d", "norm"), ("MergeLinears", "a")}
     assert "BatchNorm2d" in told["FuseBatchNorm2dInConv2d", "norm"]
-    assert told["MergeLinears", "a"].startswith("steps[4] MergeLinears at a: ")
+    number = [step.name for step in recipe.steps].index("MergeLinears")
+    assert told["MergeLinears", "a"].startswith(f"steps[{number}] MergeLinears at a: ")
     assert (fingerprint(wb.current), wb.choices, wb.edits) == (before, choices, ())
     assert wb.can_redo, "its history is as it was"
 
@@ -190,6 +193,7 @@ def test_an_edit_that_no_longer_holds_says_why() -> None:
         recipe.replay(Workbench(model, (torch.rand(2, 3),)))
 
 
+@pytest.mark.slow
 def test_other_weights_alone_are_no_problem_but_are_told() -> None:
     recipe = Recipe.of(worked())
     torch.manual_seed(5)
@@ -209,6 +213,7 @@ def test_a_result_that_is_not_the_one_that_the_recipe_names_is_refused() -> None
     assert not wb.can_undo
 
 
+@pytest.mark.slow
 def test_a_recipe_is_replayed_over_work_in_one_step() -> None:
     wb = Workbench(small())
     wb.turn_on("MergeLinears")

@@ -117,7 +117,8 @@ def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monk
         (["--folders", str(tmp_path / "nowhere")], f"{tmp_path / 'nowhere'} is no folder"),
         (["--folders"], "requires an argument"),
         (["--port", "none"], "--port"),
-        (["here"], "unexpected extra argument"),
+        (["here"], "no model is called 'here'"),
+        (["digits_conv_net"], "the picker of the page has it"),
     ):
         done = CliRunner().invoke(fxopt_cli, ["app", *wrong], env={"COLUMNS": "300"})
         assert done.exit_code == 2

@@ -1,0 +1,70 @@
+"""Models that the command `fxopt app` is given: they come first on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+from torch import nn
+from typer.testing import CliRunner
+
+from fxopt.errors import ModelError
+from fxopt.ui import command
+from fxopt.ui.own_models import OwnModel, offer, offered
+from fxopt.ui.recipe_form import recipe_of
+from fxopt_cli.main import cli
+from tests.ui.visitor import APP, FOLD, assert_usable, badge, session, switch
+
+FILE = Path(__file__).parent.parent / "cli" / "models.py"
+
+
+@pytest.fixture(autouse=True)
+def nothing_offered() -> Iterator[None]:
+    yield
+    offer([])
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[command.Serving]:
+    found: list[command.Serving] = []
+    monkeypatch.setattr(command, "serve", found.append)
+    return found
+
+
+def test_a_model_of_a_file_is_open_when_the_page_opens(served: list[command.Serving]) -> None:
+    done = CliRunner().invoke(cli, ["app", f"{FILE}:make", "--headless"])
+    assert done.exit_code == 0, done.output
+    assert served[0].headless
+    app = AppTest.from_file(str(APP), default_timeout=120).run()
+    assert_usable(app)
+    assert app.selectbox(key="model").options[0] == f"{FILE}:make"
+    assert session(app).opened.source.title == f"{FILE}:make"
+    assert session(app).opened.sizes == "batch 2"
+    switch(app, FOLD, True)
+    assert "1 site on" in badge(app)
+    assert recipe_of(session(app)).model.name == f"{FILE}:make"
+
+
+@pytest.mark.slow
+def test_models_of_one_name_and_broken_ones_are_refused_in_the_terminal(served: list[command.Serving]) -> None:
+    for arguments, told, code in (
+        ([f"{FILE}:make", f"{FILE}:make"], "two models have one name", 2),
+        ([f"{FILE}:fails"], "KeyError: 'on purpose'", 3),
+        (["nowhere.py:make"], "there is no file nowhere.py", 2),
+    ):
+        done = CliRunner().invoke(cli, ["app", *arguments])
+        assert done.exit_code == code
+        assert told in done.stderr
+    assert not served
+    assert not [one for one in offered() if isinstance(one, OwnModel)]
+
+
+def test_a_refused_offer_leaves_the_one_before() -> None:
+    first = OwnModel("first", nn.ReLU(), (torch.rand(3),), {})
+    offer([first])
+    with pytest.raises(ModelError, match="one name"):
+        offer([first, first])
+    assert offered()[0] is first
