@@ -44,6 +44,12 @@ class LayerToPack(Match):
     activation: Activation | None = None
     behind: tuple[Node, ...] = ()
     """The calls that go: the sum and the activation, in their order."""
+    padded: Node | None = None
+    """The call that puts zeros around the input, which goes as well."""
+    source: Node | None = None
+    """What it puts them around."""
+    zeros: tuple[int, int] = (0, 0)
+    """Rows at the top and at the bottom, columns at the left and at the right."""
 
     @property
     def result(self) -> Node:
@@ -126,14 +132,17 @@ def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> N
     layer, node = match.layer, match.layer.node
     path = layer.path if layer.module is not None else rewriter.free_path(_path_of(layer))
     rewriter.set_module(path, packed, called_by=node)
-    given = (layer.input,) if match.other is None else (layer.input, match.other)
-    if layer.module is None or match.other is not None:
+    x = layer.input if match.padded is None else match.source
+    given = (x,) if match.other is None else (x, match.other)
+    if layer.module is None or match.other is not None or match.padded is not None:
         rewriter.set_call(node, "call_module", path, given, {})
     if layer.module is None:
         remove_tensors(layer, rewriter)
     info = info_of(match.result)
     if info is not None:
         rewriter.set_info(node, info)
+    if match.padded is not None:
+        rewriter.erase(match.padded)
     for number, gone in enumerate(reversed(match.behind)):
         if number == 0:
             rewriter.replace(gone, node)
@@ -147,11 +156,13 @@ def explain_packing(match: LayerToPack) -> str:
     shape = " x ".join(map(str, weight.shape))
     size = weight.nbytes / 1e6
     text = f"{match.anchor.name} reads its {shape} weights block by block from a packed copy ({size:.3g} MB more)"
+    if match.padded is not None:
+        text += f", pads as {match.padded.name} does"
     if match.other is not None:
         text += f", adds {match.other.name}"
     if match.activation is not None:
         text += f", applies {match.activation}"
-    return f"{text} in the same call" if match.behind else text
+    return f"{text} in the same call" if match.behind or match.padded is not None else text
 
 
 _SUMS_IN_PLACE = (operator.iadd, "add_", torch.ops.aten.add_.Tensor)

@@ -73,6 +73,8 @@ class OptimizeReport:
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")
+        if self.latency is not None and not self._sites:
+            lines.append("nothing is faster, so the graph is as it was captured")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -101,7 +103,8 @@ def optimize(
         inputs: an example: a tuple of positional arguments, a mapping of keyword arguments, or one tensor.
         level: ``"exact"`` keeps every bit; ``"rounding"`` computes the same function over the real numbers.
         choices: of an earlier call with this level, to be replayed; nothing is timed to make them.
-        measured: whether sites are timed on this machine, so that the slower ones are left out, and the whole as well.
+        measured: whether sites are timed on this machine, so that the slower ones are left out, and then the whole: if
+            it is slower for certain, nothing is rewritten.
         budget: the seconds that the measurement of the whole may take.
 
     Raises:
@@ -136,6 +139,8 @@ def optimize(
     seconds = time.perf_counter() - start
     numerics = compare_outputs(bench.pristine, bench.current, [(args, kwargs)])
     latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
+    if choices is None and latency is not None and latency.shown and latency.ratio < 1:
+        bench.reverse_all()
     report = OptimizeReport(level, bench.states, slower, numerics, latency, seconds)
     return Optimized(bench.current, report, bench.choices)
 

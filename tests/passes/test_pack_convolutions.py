@@ -69,6 +69,31 @@ def test_sums_and_activations_go_into_the_call_of_the_convolution() -> None:
     assert str(gm.a) == f"{packed}, activation=hardtanh(0, 6))"
 
 
+def test_zeros_around_the_image_are_left_to_the_kernel_where_they_are_even() -> None:
+    def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = m.b(F.pad(m.a(F.pad(x, (1, 1, 2, 2))), (0, 1, 0, 1))).sum()
+        return y
+
+    gm = captured(forward, X, a=nn.Conv2d(4, 4, 3, padding=1), b=nn.Conv2d(4, 4, 3))
+    expected = outputs(gm, (X,))
+    assert "pads as pad does" in PackConvolutions().explain(PackConvolutions().scan(gm).matches[0])
+    PackConvolutions()(gm)
+    assert [node.name for node in gm.graph.nodes] == ["x", "a", "pad_1", "b", "sum_1", "output"]
+    assert gm.a.padding == (3, 2)
+    torch.testing.assert_close(outputs(gm, (X,)), expected, rtol=1e-5, atol=1e-4)
+    PackConvolutions()(gm, reverse=True)
+    assert torch.equal(outputs(gm, (X,))[0], expected[0])
+
+
+@pytest.mark.parametrize("pads", [(1, 1), (-1, -1, 0, 0), (1, 1, 0, 0, 0, 0)])
+def test_other_paddings_stay_beside_the_call(pads: tuple[int, ...]) -> None:
+    gm = captured(lambda m, x: m.a(F.pad(x, pads)), X, a=nn.Conv2d(4, 4, 1))
+    expected = outputs(gm, (X,))
+    PackConvolutions()(gm)
+    assert "pad" in [node.name for node in gm.graph.nodes]
+    torch.testing.assert_close(outputs(gm, (X,)), expected)
+
+
 def test_the_result_lies_in_memory_as_before_where_somebody_may_look() -> None:
     gm = captured(lambda m, x: m.a(x), X, a=nn.Conv2d(4, 8, 3))
     (old,) = outputs(gm, (X,))

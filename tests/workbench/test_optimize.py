@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fxopt
+from fxopt.evidence.latency import Round, report_of
 from fxopt.packed import PackedConv2d, PackedLinear
 from fxopt.workbench.tuning import site_times
 
@@ -43,6 +44,15 @@ def test_the_choices_replay_and_slower_sites_are_left_out(monkeypatch: pytest.Mo
     assert "2.00x slower when packed" in str(report)
     again = fxopt.optimize(model, {"input": X}, choices=choices, measured=False)
     assert fxopt.fingerprint(again.module) == fxopt.fingerprint(module)
+
+
+def test_nothing_is_rewritten_where_the_whole_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    slower = report_of([Round(1.0, 2.0, 1.0)] * 9)
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: slower)
+    module, report, choices = fxopt.optimize(net(), X)
+    assert isinstance(module.get_submodule("0"), nn.Conv2d)
+    assert "as it was captured" in str(report)
+    assert not any(choice.on for choice in choices)
 
 
 def test_packed_layers_that_are_alike_are_timed_once() -> None:
