@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 import fxopt
 from fxopt import Exactness, Match, Miss, Pass, Rewriter
 from fxopt import testing as laws
-from fxopt.core import GraphIndex
+from fxopt.core import GraphIndex, Unmet
 from fxopt.testing import LAWS, Case, Law, LawBroken, check, check_pass, title
 from tests.passes.asserts import Net
 from tests.quick import third
@@ -33,7 +33,7 @@ class DoubleNegation(Pass[Product]):
     targets = (operator.mul,)
 
     def match(self, node: Node, index: GraphIndex) -> Product | Miss | None:
-        return Product(node) if node.args[1] == 4 else Miss(node, f"{node.name} is not by 4")
+        return Product(node) if node.args[1] == 4 else Miss(node, Unmet(f"{node.name} is not by 4"))
 
     def explain(self, match: Product) -> str:
         return f"{match.anchor.name} is two products"
@@ -162,7 +162,7 @@ class NoReason(DoubleNegation):
     """Give no reason."""
 
     def match(self, node: Node, index: GraphIndex) -> Product | Miss | None:
-        return super().match(node, index) if node.args[1] == 4 else Miss(node, "")
+        return super().match(node, index) if node.args[1] == 4 else Miss(node, Unmet(""))
 
 
 class AtOnce(DoubleNegation):

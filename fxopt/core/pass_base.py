@@ -87,7 +87,7 @@ class Pass(ReversibleTransformation, Generic[M]):
             conditions = (jump_condition(one, index) for one in self.results(found))
             unmet = next((one for one in conditions if isinstance(one, Unmet)), None)
             if unmet is not None:
-                return Miss(node, unmet.reason, unmet.remedy, unmet.actual, unmet.needed, met=ALL_MET)
+                return Miss(node, unmet, met=ALL_MET)
         return found
 
     def scan(self, gm: GraphModule | GraphIndex) -> Scan[M]:

@@ -13,14 +13,15 @@ from fxopt.core import Conditions, Exactness, FxoptError, GraphIndex, Match, Mis
 from fxopt.edits.draft import Draft
 from fxopt.edits.propagation import Outcome, outcome_of
 from fxopt.graph.guards import autocast_condition
+from fxopt.graph.site import Refusal
 
 
-class EditError(FxoptError, ValueError):
+class EditError(Refusal, FxoptError, ValueError):
     """A refused edit; the graph is as it was."""
 
-    def __init__(self, edit: Edit, reason: str, remedy: str = "", actual: str = "", needed: str = "") -> None:
-        self.edit, self.reason, self.remedy, self.actual, self.needed = edit, reason, remedy, actual, needed
-        super().__init__(f"{edit.title}: {reason}" + (f" ({remedy})" if remedy else ""))
+    def __init__(self, edit: Edit, unmet: Unmet) -> None:
+        self.edit, self.unmet = edit, unmet
+        super().__init__(f"{edit.title}: {unmet.reason}" + (f" ({unmet.remedy})" if unmet.remedy else ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +97,11 @@ class Edit(Pass[EditSite]):
         """
         node = index.nodes.get(self.node)
         if node is None:
-            raise EditError(self, f"there is no node {self.node} in the graph as it is", "choose a node that is there")
+            gone = Unmet(f"there is no node {self.node} in the graph as it is", "choose a node that is there")
+            raise EditError(self, gone)
         found = self.match(node, index)
         if isinstance(found, Miss):
-            raise EditError(self, found.reason, found.remedy, found.actual, found.needed)
+            raise EditError(self, found.unmet)
 
     def candidates(self, index: GraphIndex) -> Iterator[Node]:
         node = index.nodes.get(self.node)

@@ -21,26 +21,15 @@ ask for, so its type is known from there on. A rule says the same by `fxopt.requ
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from torch.fx import Node
 
-from fxopt.graph.site import Miss
+from fxopt.graph.site import Miss, Unmet
+
+__all__ = ["Condition", "Conditions", "Unmet", "decide", "of_type", "present"]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Unmet:
-    """An unmet condition: the fact with its values, and the remedy."""
-
-    reason: str
-    remedy: str = ""
-    actual: str = ""
-    """The value found at the site."""
-    needed: str = ""
-    """The value needed."""
 
 
 Condition: TypeAlias = Unmet | Literal[True]
@@ -71,5 +60,5 @@ def decide(site: Node, conditions: Conditions[T]) -> T | Miss:
             answer: T = end.value
             return answer
         if isinstance(unmet, Unmet):  # False is met, too: passes from elsewhere may `yield <fault> and Unmet(...)`
-            return Miss(site, unmet.reason, unmet.remedy, actual=unmet.actual, needed=unmet.needed, met=met)
+            return Miss(site, unmet, met)
         met += 1

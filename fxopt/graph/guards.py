@@ -66,8 +66,7 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
         return None
     exported = "val" in node.meta  # torch.export notes the value of each node under this key, unlike a recording
     maker = "run_decompositions()" if exported else "code below Python, such as vmap,"
-    return Miss(
-        node,
+    unmet = Unmet(
         f"{node.name} is what {maker} made of a linear layer with the weight {matrix.args[0].target}",
         remedy="take the exported program as it is before run_decompositions()"
         if exported
@@ -75,6 +74,7 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
         actual=str(node.target),
         needed="aten.linear",
     )
+    return Miss(node, unmet)
 
 
 def module_conditions(node: Node, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[None]:

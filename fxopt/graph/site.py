@@ -1,4 +1,4 @@
-"""Sites of a pass, and its near misses: `Match`, `Miss`, and `Scan` for both."""
+"""Sites of a pass, and its near misses: `Match`, `Miss` with the `Unmet` condition, and `Scan` for both."""
 
 from __future__ import annotations
 
@@ -44,19 +44,48 @@ class Match:
         return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class Miss:
-    """A site that a pass looked at and left alone: the first unmet condition there."""
+@dataclass(frozen=True)
+class Unmet:
+    """An unmet condition: the fact with the node's name and actual values, and the remedy."""
 
-    anchor: Node
     reason: str
-    """The fact, with the node's name and actual values."""
     remedy: str = ""
     """The remedy for the user, if any."""
     actual: str = ""
-    """The value found, in a few words."""
+    """The value found at the site, in a few words."""
     needed: str = ""
     """The value needed."""
+
+
+class Refusal:
+    """Base of all that has an unmet condition, whose parts are read as its own."""
+
+    unmet: Unmet
+
+    @property
+    def reason(self) -> str:
+        return self.unmet.reason
+
+    @property
+    def remedy(self) -> str:
+        return self.unmet.remedy
+
+    @property
+    def actual(self) -> str:
+        return self.unmet.actual
+
+    @property
+    def needed(self) -> str:
+        return self.unmet.needed
+
+
+@dataclass(frozen=True, eq=False)
+class Miss(Refusal):
+    """A site that a pass looked at and left alone."""
+
+    anchor: Node
+    unmet: Unmet
+    """The first unmet condition there."""
     met: int = 0
     """The number of conditions met before this one: the higher, the nearer the miss."""
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core import Exactness, GraphIndex, Miss, Scan, shared_copy
-from fxopt.graph.site import ALL_MET
+from fxopt.graph.site import ALL_MET, Unmet
 from fxopt.rules import RuleSet, require, rewrite
 from fxopt.rules.rule_pass import RuleMatch
 
@@ -192,17 +192,13 @@ class RemoveIdentities(RuleSet):
 
     def _misses_of(self, left: list[RuleMatch], trial: GraphModule) -> Iterator[Miss]:
         """Return a miss for each of the matches that are no sites beside the others, which are rewritten in `trial`."""
-        reasons = {miss.site: miss for miss in super()._scan(GraphIndex(trial)).misses}
+        reasons = {miss.site: miss.unmet for miss in super()._scan(GraphIndex(trial)).misses}
         for match in left:
-            miss = reasons.get(match.site)
-            yield (
-                Miss(
-                    match.anchor,
-                    f"its input {match.members[0].values['x']} is a site that comes first",
-                    "look again when that is rewritten",
-                    actual="two sites in a row",
-                    needed="one",
-                )
-                if miss is None
-                else Miss(match.anchor, miss.reason, miss.remedy, miss.actual, miss.needed, met=ALL_MET)
+            before = match.members[0].values["x"]
+            later = Unmet(
+                f"its input {before} is a site that comes first",
+                "look again when that is rewritten",
+                actual="two sites in a row",
+                needed="one",
             )
+            yield Miss(match.anchor, reasons.get(match.site, later), met=ALL_MET)

@@ -10,7 +10,7 @@ from torch.fx import Node
 from fxopt.core.entry import Entry
 from fxopt.core.pass_base import Pass
 from fxopt.graph.index import GraphIndex
-from fxopt.graph.site import Match, Miss, Scan
+from fxopt.graph.site import Match, Miss, Scan, Unmet
 from fxopt.process.module_calls import TRACING, patched
 from fxopt.rules.matching import Binding
 
@@ -62,10 +62,10 @@ class RulePass(Pass[RuleMatch]):
 
 
 def _overlap(node: Node, other: Node) -> Miss:
-    return Miss(
-        node,
+    unmet = Unmet(
         f"it overlaps the site {other.name}, which comes first",
         f"turn it on without {other.name}, or look again when that is rewritten",
         actual=f"overlaps {other.name}",
         needed="no overlap",
     )
+    return Miss(node, unmet)

@@ -84,8 +84,7 @@ def _answer(answer: Answer) -> None:
         return
     told = escaped(str(answer.refusal))
     if isinstance(answer.refusal, EditError):
-        error = answer.refusal
-        told = told_of_miss(MissState(error.edit.node, error.reason, error.remedy, error.actual, error.needed))
+        told = told_of_miss(MissState(answer.refusal.edit.node, answer.refusal.unmet))
     st.error(f"**Not applied.** {told}", icon=":material/block:")
 
 

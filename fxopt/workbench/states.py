@@ -6,7 +6,8 @@ import traceback
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fxopt.core import Entry, Exactness, FxoptError, Match, Miss, Pass
+from fxopt.core import Entry, Exactness, FxoptError, Match, Miss, Pass, Unmet
+from fxopt.graph.site import Refusal
 
 
 @dataclass(frozen=True)
@@ -30,22 +31,18 @@ class SiteState:
 
 
 @dataclass(frozen=True)
-class MissState:
-    """A near miss of a pass: its first unmet condition, and the remedy."""
+class MissState(Refusal):
+    """A near miss of a pass."""
 
     site: str
-    reason: str
-    remedy: str
-    actual: str = ""
-    """The value found, in a few words."""
-    needed: str = ""
-    """The value needed."""
+    unmet: Unmet
+    """Its first unmet condition, and the remedy."""
     met: int = 0
     """The number of conditions met before this one."""
 
     @classmethod
     def of(cls, miss: Miss) -> MissState:
-        return cls(miss.site, miss.reason, miss.remedy, miss.actual, miss.needed, miss.met)
+        return cls(miss.site, miss.unmet, miss.met)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fxopt.core import Exactness
+from fxopt.core import Exactness, Unmet
 from fxopt.passes import FuseBatchNorm2dInConv2d, MergeLinears
 from fxopt.ui.marks import legend_of, marks_of
 from fxopt.view import Mark
@@ -10,7 +10,7 @@ from fxopt.workbench import MissState, PassState, SiteState
 
 OFF = SiteState("0@norm", "norm", ("norm", "conv"), "it folds", Exactness.ROUNDING)
 ON = SiteState("0@norm", "norm", ("norm", "conv"), "it folds", Exactness.ROUNDING, True, ("new",), ("conv",), ("norm",))
-MISS = MissState("lonely", "no convolution before it", "")
+MISS = MissState("lonely", Unmet("no convolution before it"))
 
 
 def state(site: SiteState) -> PassState:
