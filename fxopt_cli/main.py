@@ -78,7 +78,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             if not isinstance(error, FxoptError):
                 raise
             wrong = isinstance(error, ModelError | RecipeError)
-            no = isinstance(error, RecipeError) and bool(error.problems)
+            no = isinstance(error, RecipeError) and error.is_refusal
             _fail(
                 command.__name__,
                 error,

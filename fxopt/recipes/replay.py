@@ -197,10 +197,12 @@ def _check(found: Replay) -> None:
                 ]
             ),
             problems=found.problems,
+            is_refusal=True,
         )
     if found.is_same_model and not found.is_same:
         others = "; ".join(found.versions) or "the versions of all libraries are the same"
         raise RecipeError(
             "the model is that of the recipe, and the result is another one than it names. Its fingerprint may have "
-            f"been edited, or other libraries compute otherwise: {others}. Nothing was changed; strict=False takes it."
+            f"been edited, or other libraries compute otherwise: {others}. Nothing was changed; strict=False takes it.",
+            is_refusal=True,
         )

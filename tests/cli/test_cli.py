@@ -103,6 +103,17 @@ def test_apply_saves_a_recipe_that_replay_does_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_result_that_the_recipe_does_not_name_ends_with_1(tmp_path: Path) -> None:
+    file = tmp_path / "work.json"
+    call("apply", NET, "-p", "MergeLinears", "--save", str(file))
+    content = json.loads(file.read_text())
+    content["fingerprints"]["after"] = "0"
+    file.write_text(json.dumps(content))
+    assert "another one than it names" in refused("replay", str(file), NET, code=1)
+    assert answer("replay", str(file), NET, "--rest")["is_same"] is False
+
+
+@pytest.mark.slow
 def test_reverse_is_exact() -> None:
     found = answer("reverse", NET, "--all")
     assert found["exact"] is True

@@ -207,8 +207,9 @@ def test_a_result_that_is_not_the_one_that_the_recipe_names_is_refused() -> None
     content["fingerprints"]["after"] = "0" * 32
     content["versions"]["torch"] = "1.0"
     wb = Workbench(small())
-    with pytest.raises(RecipeError, match=r"another one than it names.*torch was 1\.0"):
+    with pytest.raises(RecipeError, match=r"another one than it names.*torch was 1\.0") as refused:
         Recipe.from_json(json.dumps(content)).replay(wb)
+    assert refused.value.is_refusal
     assert wb.is_restored
     assert not wb.can_undo
 
