@@ -12,9 +12,10 @@ from torch.fx import GraphModule, Node
 from fxopt.graph.nodes import module_of
 from fxopt.view.kinds import KINDS, kind_of
 
-_MODULES = re.compile(r".*Linear|Conv1D|_ConvNd|Bilinear|MultiheadAttention|RNNBase|RNNCellBase")
+_MODULES = re.compile(r".*Linear|Conv1D|_ConvNd|PackedConv[123]d|Bilinear|MultiheadAttention|RNNBase|RNNCellBase")
 _FUNCTIONS = re.compile(
     r"linear|bilinear|addmm|addmv|addbmm|baddbmm|mm|bmm|mv|dot|matmul|tensordot|einsum|convolution|conv[123]d"
+    r"|(linear|convolution|convolution_transpose)_pointwise(_\w+)?"
     r"|conv_transpose[123]d|conv_tbc|scaled_dot_product_attention|multi_head_attention_forward"
 )
 

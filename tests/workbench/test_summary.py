@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from fxopt import Workbench
+from fxopt.packed import is_available
 from fxopt.workbench.summary import summary_of
 
 
@@ -40,3 +43,13 @@ def test_products_of_an_exported_graph_are_counted_by_its_operators() -> None:
     exported = torch.export.export(Product(), (torch.rand(2, 2),)).module()
     assert isinstance(exported, torch.fx.GraphModule)
     assert summary_of(exported).products == 1
+
+
+@pytest.mark.skipif(not is_available(), reason="this torch packs no layers")
+def test_packed_layers_are_the_products_that_they_were() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8 * 36, 16)).eval()
+    wb = Workbench(model, (torch.rand(2, 3, 8, 8),))
+    for name in ("PackConvolutions", "PackLinears"):
+        wb.turn_on(name)
+        assert wb.state_of(name).sites_on == 1
+    assert summary_of(wb.current).products == summary_of(wb.pristine).products == 2
