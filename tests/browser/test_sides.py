@@ -120,10 +120,10 @@ def test_the_picture_of_both_tells_what_is_gone_and_what_is_new(sides: Sides) ->
 
 def test_what_was_replaced_under_its_name_has_an_old_box_and_a_new_one(sides: Sides) -> None:
     old, new = ("layer_0_query~", "layer_0_query")
-    place = sides.places()[new]
+    place = sides.rest()[new]
     sides.see("both")
     assert {old, new} <= sides.names()
-    assert sides.places()[old] == place
+    assert sides.rest()[old] == place
     assert [sides.get(f"view.scene.titles[view.scene.index.get({name!r})]") for name in (old, new)] == [
         "query",
         "getitem",
