@@ -71,6 +71,7 @@ def test_capture_tells_sizes_nodes_and_code() -> None:
     assert "replayed against the model" in text
 
 
+@pytest.mark.slow
 def test_scan_tells_sites_and_reasons() -> None:
     found = {one["name"]: one for one in answer("scan", NET)["passes"]}
     assert [site["site"] for site in found["FuseBatchNorm2dInConv2d"]["sites"]] == ["norm"]
