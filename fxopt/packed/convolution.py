@@ -75,21 +75,29 @@ class PackedConv2d(PackedLayer):
         return [x.shape[0], self.weight.shape[0], *sides]
 
     def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
-        activation = self.activation if self.activation is not None and self.activation.keeps_nan else None
         form = (self.padding, self.stride, self.dilation, self.groups)
+        fused = other is None and self.activation is not None and self.activation.keeps_nan
         y: Tensor
-        if other is not None:
-            last = (None, (), None) if activation is None else activation.call
-            y = _convolution_and_sum(x, other, weight, self.bias, *form, "add", 1.0, *last)
+        if other is not None:  # behind a sum, oneDNN has no other activation than the relu that hides NaN
+            y = _convolution_and_sum(x, other, weight, self.bias, *form, "add", 1.0, None, (), None)
         else:
-            last = ("none", (), "") if activation is None else activation.call
+            last = self.activation.call if fused and self.activation is not None else ("none", (), "")
             y = _convolution(x, weight, self.bias, *form, *last)
-        if self.activation is not None and activation is None:
+        if self.activation is not None and not fused:
             y = self.activation.in_place(y)
         return y.contiguous() if self.keeps_order else y
 
     def _form(self, x: Tensor) -> Hashable:
-        return ("conv2d", self.padding, self.stride, self.dilation, self.groups, tuple(x.shape))
+        # by the number of threads, too: oneDNN chooses another kernel for each, and repacks in every call for a misfit
+        return (
+            "conv2d",
+            self.padding,
+            self.stride,
+            self.dilation,
+            self.groups,
+            tuple(x.shape),
+            torch.get_num_threads(),
+        )
 
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
         # without the size of the input, the packed weight fits another kernel than the one that runs, ten times slower

@@ -29,7 +29,8 @@ HEAD = """# Speed
 `python -m tests.benchmarks.bench_speed`. A ratio above 1 means faster, by that factor. It is the median of interleaved
 rounds in CPU time of one thread, with its interval; beside it stands the interval of the graph against itself. The
 error is the largest of all outputs, against the largest output. The machine was shared with other busy processes, which
-widens the intervals and slows memory down. Models have random weights unless they are called trained.
+widens the intervals and slows memory down; fewer than 6 rounds prove nothing. Models have random weights unless they
+are called trained.
 
 | model | input | ratio | the graph against itself | before | error | largest output | rounds | machine |
 |:--|:--|:--|:--|--:|--:|--:|--:|:--|

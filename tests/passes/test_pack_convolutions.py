@@ -85,6 +85,14 @@ def test_zeros_around_the_image_are_left_to_the_kernel_where_they_are_even() -> 
     assert torch.equal(outputs(gm, (X,))[0], expected[0])
 
 
+def test_any_activation_may_stand_behind_a_sum() -> None:
+    for act in (F.gelu, F.silu, F.relu, F.hardswish):
+        gm = captured(lambda m, x, act=act: act(m.a(x) + x), X, a=nn.Conv2d(4, 4, 1))
+        expected = outputs(gm, (X,))
+        assert [node.name for node in PackConvolutions()(gm).graph.nodes] == ["x", "a", "output"]
+        torch.testing.assert_close(outputs(gm, (X,)), expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("pads", [(1, 1), (-1, -1, 0, 0), (1, 1, 0, 0, 0, 0)])
 def test_other_paddings_stay_beside_the_call(pads: tuple[int, ...]) -> None:
     gm = captured(lambda m, x: m.a(F.pad(x, pads)), X, a=nn.Conv2d(4, 4, 1))
