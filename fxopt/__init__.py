@@ -3,7 +3,6 @@
 import typing as _typing
 
 from fxopt import errors as _errors
-from fxopt.capture import CaptureError, CaptureReport, InputSizeError, capture, example_inputs, trace
 from fxopt.core import (
     Exactness,
     FxoptError,
@@ -38,6 +37,7 @@ from fxopt.passes import (
 )
 from fxopt.recipes import Recipe, RecipeError
 from fxopt.rules import Rule, RuleSet, require, rewrite
+from fxopt.tracing import CaptureError, CaptureReport, InputSizeError, capture, example_inputs, trace
 from fxopt.workbench import Workbench
 from fxopt.workbench.optimize import optimize
 

@@ -28,7 +28,6 @@ from torch import nn
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
-from fxopt.capture import capture
 from fxopt.core import (
     Exactness,
     FxoptWarning,
@@ -43,6 +42,7 @@ from fxopt.core import (
 )
 from fxopt.evidence.float64 import in_float64, run_in_float64
 from fxopt.evidence.running import run
+from fxopt.tracing import capture
 
 Model = tuple[nn.Module, tuple[Any, ...]]
 Law = Callable[[Pass[Any], "Case"], None]

@@ -60,7 +60,7 @@ def captured(wanted: Wanted, form: Form, passes: Sequence[Pass[Any]] | None = No
     with progress(wanted.model, form) as tell:
         tell("importing torch")
         import fxopt
-        from fxopt.capture import CaptureStore
+        from fxopt.tracing import CaptureStore
 
         tell("building it")
         given = model_of(wanted.model, wanted.batch, wanted.sequence, wanted.inputs)

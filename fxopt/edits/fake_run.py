@@ -15,13 +15,13 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import Node
 
-from fxopt.capture.hygiene import preserved
 from fxopt.core import GraphIndex, TensorInfo, Unmet
 from fxopt.edits.draft import Step
 from fxopt.edits.kernels import missing_kernel, numel_of, quiet
 from fxopt.edits.sizes import Assignment
 from fxopt.graph.nodes import attribute_of, info_of, inputs_of
 from fxopt.process.fake_tensors import fake_mode
+from fxopt.tracing.hygiene import preserved
 
 ROOM = 16
 """The largest result of the edited graph over the largest of the present one, at most."""

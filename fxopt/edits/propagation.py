@@ -14,12 +14,12 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_aggregate
 
-from fxopt.capture.node_values import finished, snapshot
 from fxopt.core import GraphIndex, TensorInfo, Unmet
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.fake_run import FakeRun, StepFailedError, UnknownError, first_line
 from fxopt.edits.sizes import Assignment, Names
 from fxopt.graph.nodes import inputs_of
+from fxopt.tracing.node_values import finished, snapshot
 
 
 @dataclass(frozen=True, eq=False)

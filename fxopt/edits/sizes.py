@@ -11,8 +11,8 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from fxopt.capture import CaptureReport
 from fxopt.core import TensorInfo
+from fxopt.tracing import CaptureReport
 
 UNKNOWN = 3
 """The number that stands for a size which the example leaves open."""

@@ -21,9 +21,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_iter, tree_map_only
 
-from fxopt.capture.hygiene import forget_fake_tensors, preserved
 from fxopt.evidence.running import EvidenceError, in_order, left_as_it_was
 from fxopt.evidence.work import WorkCounter, WorkRun
+from fxopt.tracing.hygiene import forget_fake_tensors, preserved
 
 
 @dataclass(frozen=True)

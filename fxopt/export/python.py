@@ -14,7 +14,6 @@ from pathlib import Path
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.capture.checks import check_inputs
 from fxopt.edits import Probe
 from fxopt.export.code import Forward, forward_of
 from fxopt.export.errors import ExportError
@@ -22,6 +21,7 @@ from fxopt.export.spelling import UnspelledError, spelled
 from fxopt.export.tensors import DTYPES, Tensors
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import attribute_of, info_of
+from fxopt.tracing.checks import check_inputs
 
 TEMPLATE = Path(__file__).parent / "template.txt"
 _TAKEN = {

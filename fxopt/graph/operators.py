@@ -114,7 +114,7 @@ STATISTICS: dict[str, tuple[tuple[int | str, ...], tuple[int, str], Any]] = {
 
 _OF_TORCH = ("torch", "torch.functional", "torch._tensor", "torch._VF", "torch._jit_internal", "torch.nn.functional",
              "torch.nn.init", "torch.amp.autocast_mode", "torch._ops.aten", "torch._ops.prims", "_operator",
-             "builtins", "math", "collections", "itertools", "fxopt.capture.structure")  # fmt: skip
+             "builtins", "math", "collections", "itertools", "fxopt.tracing.structure")  # fmt: skip
 _OF_CONTAINERS = frozenset(name for kind in (dict, list, tuple, str, int, float, bool, slice, torch.Size)
                            for name in dir(kind))  # fmt: skip
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import nn
 
-from fxopt.capture import example_inputs
 from fxopt.errors import ModelError
 from fxopt.models.source import Inputs
+from fxopt.tracing import example_inputs
 
 _POSITIONS_AFTER_PADDING = {
     "altclip_text_model", "bridgetower_text_model", "camembert", "clap_text_model", "data2vec-text", "esm", "ibert",

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fxopt.capture.documented import parts_of
 from fxopt.errors import CancelledError, ModelError, warn
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
@@ -24,6 +23,7 @@ from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
 from fxopt.process.defaults import changing_defaults
+from fxopt.tracing.documented import parts_of
 
 _WEIGHTS = "model.safetensors"
 _INDEX = "model.safetensors.index.json"

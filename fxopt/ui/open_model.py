@@ -12,11 +12,11 @@ import streamlit as st
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.capture import CaptureReport, CaptureStore, capture
 from fxopt.core.weight_cache import WeightCache
 from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
+from fxopt.tracing import CaptureReport, CaptureStore, capture
 from fxopt.ui.limits import check_demand
 from fxopt.ui.once import Once
 from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible

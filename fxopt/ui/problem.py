@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import streamlit as st
 from torch.fx import GraphModule
 
-from fxopt.capture import CaptureError
 from fxopt.errors import FxoptError, ModelError
+from fxopt.tracing import CaptureError
 from fxopt.ui.graph_component import graph_component
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.view import GraphView, Layout, default_unfolded, layout, pack, visible

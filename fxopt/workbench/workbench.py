@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.capture import capture
 from fxopt.core import (
     Fingerprint,
     FxoptError,
@@ -31,6 +30,7 @@ from fxopt.core.weight_cache import WeightCache
 from fxopt.edits import Edit
 from fxopt.graph.marks import ORIGIN, Origin
 from fxopt.passes import ALL_PASSES
+from fxopt.tracing import capture
 from fxopt.workbench.choosing import Sites, including, names_of, without
 from fxopt.workbench.history import History
 from fxopt.workbench.running import AllBut, run_pass

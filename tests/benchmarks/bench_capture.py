@@ -31,9 +31,9 @@ from torch import nn  # noqa: E402
 from torch.fx import GraphModule  # noqa: E402
 from torch.overrides import TorchFunctionMode  # noqa: E402
 
-from fxopt.capture import capture, example_inputs, rungs  # noqa: E402
-from fxopt.capture.leaves import is_torch_layer  # noqa: E402
-from tests.capture.matrix.models import BARE  # noqa: E402
+from fxopt.tracing import capture, example_inputs, rungs  # noqa: E402
+from fxopt.tracing.leaves import is_torch_layer  # noqa: E402
+from tests.tracing.matrix.models import BARE  # noqa: E402
 
 Inputs = dict[str, Any]
 
@@ -164,7 +164,7 @@ class Calls(TorchFunctionMode):
 def calls_of(model: nn.Module, inputs: Inputs) -> int:
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-    from fxopt.capture.interception import exporting
+    from fxopt.tracing.interception import exporting
 
     calls = Calls()
     handles = register_module_forward_pre_hook(calls.enter), register_module_forward_hook(calls.leave)

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt.capture import CaptureError, InputError, capture, example_inputs
-from tests.capture.small_configs import shrunk, with_few_layers
+from fxopt.tracing import CaptureError, InputError, capture, example_inputs
+from tests.tracing.small_configs import shrunk, with_few_layers
 
 _MOST_PARAMETERS = 300_000_000
 

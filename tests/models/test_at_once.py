@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from fxopt.capture import capture
 from fxopt.errors import CancelledError, FxoptWarning
 from fxopt.models import LocalFolder, model_source
 from fxopt.process.news import news_to
 from fxopt.process.one_at_a_time import one_at_a_time
+from fxopt.tracing import capture
 
 transformers = pytest.importorskip("transformers")
 

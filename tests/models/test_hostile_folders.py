@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import torch
 
-from fxopt.capture import InputError
 from fxopt.errors import CancelledError, FxoptWarning
 from fxopt.models import LocalFolder, local_folder, stored_weights
 from fxopt.models.child import fit_in_child
 from fxopt.process import memory
 from fxopt.process.news import news_to
+from fxopt.tracing import InputError
 from tests.models.test_local_folder import change_config, change_weights, refusal
 
 QUERY = "encoder.layer.0.attention.self.query.weight"

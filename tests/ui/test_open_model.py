@@ -8,8 +8,8 @@ import pytest
 
 from fxopt import capture as really_capture
 from fxopt import fingerprint
-from fxopt.capture import CaptureStore, stored
 from fxopt.models import ZOO
+from fxopt.tracing import CaptureStore, stored
 from fxopt.ui.open_model import captured
 
 

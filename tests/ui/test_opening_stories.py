@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 from streamlit.testing.v1 import AppTest
 from torch import nn
 
-from fxopt.capture import CaptureCancelledError
 from fxopt.models import Inputs, SizeRange, Sizes
+from fxopt.tracing import CaptureCancelledError
 from fxopt.ui import opening
 from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import Opening, Request

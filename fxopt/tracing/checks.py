@@ -1,0 +1,232 @@
+"""Conditions on the inputs of a captured graph, checked before each call.
+
+The conditions are plain data in ``gm.meta["fxopt"].checks``. The check itself is a forward pre-hook,
+which a recompilation leaves in place; `deepcopy` of a graph module drops hooks, so a deepcopy hook puts
+it back. Pickle drops both: call `install_checks` after loading, with the report in ``gm.meta["fxopt"]``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx import GraphModule, Proxy
+
+from fxopt.errors import FxoptError
+from fxopt.graph.copying import shared_copy
+from fxopt.graph.marks import LEDGER
+from fxopt.graph.nodes import SourceLine
+from fxopt.tracing.lines import briefly
+from fxopt.tracing.structure import dismantle, first_difference, tensors_of
+
+
+class InputError(FxoptError, ValueError):
+    """An input of a kind that the captured graph does not take."""
+
+
+class InputSizeError(InputError):
+    """An input of a size that the captured graph does not take."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step into a container: by index or key; or, in an object, to its tensor of this index."""
+
+    key: Any
+    in_object: bool = False
+
+    def of(self, value: Any) -> Any:
+        return tensors_of(value)[self.key] if self.in_object else value[self.key]
+
+    def __str__(self) -> str:
+        return f".tensor{self.key}" if self.in_object else f"[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class InputPath:
+    """The place of a value among the inputs: ``past[0]['key']``."""
+
+    argument: str
+    steps: tuple[Step, ...] = ()
+
+    def of(self, inputs: Mapping[str, Any]) -> Any:
+        value = inputs[self.argument]
+        for step in self.steps:
+            value = step.of(value)
+        return value
+
+    def __str__(self) -> str:
+        return self.argument + "".join(map(str, self.steps))
+
+
+@dataclass(frozen=True)
+class SizeCheck:
+    """`condition` is a Python expression over the names of `sizes`."""
+
+    condition: str
+    sizes: tuple[tuple[str, InputPath, int], ...]
+    line: SourceLine | None = None
+    reason: str = ""
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        found = {}
+        for name, path, dimension in self.sizes:
+            tensor = path.of(inputs)
+            if not isinstance(tensor, torch.Tensor):
+                return  # a TensorCheck says so
+            found[name] = tensor.shape[dimension]
+        if not eval(_compiled(self.condition), {}, found):
+            here = ", ".join(f"size {dimension} of {path} is {found[name]}" for name, path, dimension in self.sizes)
+            why = f"the model asked at {briefly(self.line)}" if self.line else self.reason
+            raise InputSizeError(f"captured for inputs with {self.condition}, here {here}; {why}")
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(condition: str) -> CodeType:
+    return compile(condition, "<size check>", "eval")
+
+
+@dataclass(frozen=True)
+class TensorCheck:
+    """There is a tensor, with this number of dimensions where that matters."""
+
+    path: InputPath
+    dimensions: int | None = None
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if isinstance(value, Proxy):
+            return
+        if not isinstance(value, torch.Tensor):
+            raise InputError(
+                f"captured with a tensor as {self.path}, here it is {value!r}: capture again with this input"
+            )
+        if self.dimensions is not None and value.dim() != self.dimensions:
+            raise InputSizeError(
+                f"captured for inputs where {self.path} has {self.dimensions} dimensions, "
+                f"here it has the shape {tuple(value.shape)}"
+            )
+
+
+@dataclass(frozen=True)
+class LengthCheck:
+    """A container has as many parts as the example's."""
+
+    path: InputPath
+    length: int
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if not isinstance(value, Proxy) and len(value) != self.length:
+            raise InputSizeError(
+                f"captured for inputs where {self.path} has {self.length} parts, here it has {len(value)}"
+            )
+
+
+@dataclass(frozen=True)
+class ValueCheck:
+    """The check that an input of another type than a tensor has the example's value, which became part of the graph."""
+
+    path: InputPath
+    value: Any
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        same = type(value) is type(self.value) and (value == self.value or value != value)
+        if not same and not isinstance(value, Proxy):
+            raise InputError(
+                f"captured with {self.path} == {self.value!r}, here it is {value!r}: capture again with this value"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectCheck:
+    """An object with tensors inside (a cache) has the example's class, and its other attributes.
+
+    A model reads them as it runs: a cache with a sliding window counts its tokens in an int.
+    """
+
+    path: InputPath
+    skeleton: Any
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if isinstance(value, Proxy):
+            return
+        different = first_difference(self.skeleton, dismantle(value)[0], str(self.path))
+        if different is not None:
+            place, captured, here = different
+            raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
+
+
+@dataclass(frozen=True)
+class MaskCheck:
+    """A mask is all ones, or has a zero, as the example's: the model was seen to go another way at the other kind."""
+
+    path: InputPath
+    full: bool
+    reason: str
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        mask = self.path.of(inputs)
+        if not isinstance(mask, torch.Tensor) or isinstance(mask, FakeTensor) or mask.is_meta:
+            return
+        if bool((mask != 0).all()) != self.full:
+            raise InputError(
+                f"captured for inputs where {self.path} {fullness(self.full)}, here it {fullness(not self.full)}; "
+                f"{self.reason}"
+            )
+
+
+def fullness(full: bool) -> str:
+    return "is all ones" if full else "has a zero"
+
+
+Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck | MaskCheck
+
+
+def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise `InputError` unless these are inputs that `gm` was captured for."""
+    report = gm.meta.get("fxopt")
+    if report is None or torch.compiler.is_compiling():
+        return
+    placeholders = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
+    inputs = dict(zip(placeholders, args)) | kwargs
+    for check in report.checks:
+        if all(path.argument in inputs for path in _paths(check)):
+            check.check(inputs)
+
+
+def _paths(check: Check) -> list[InputPath]:
+    return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]
+
+
+def _scriptable(gm: GraphModule) -> GraphModule:
+    """Return the graph module as `torch.jit.script` is to see it: without the checks, and without the ledger.
+
+    A script compiles hooks and children with the forward, and both use Python beyond its language.
+    """
+    twin = shared_copy(gm)
+    for key, hook in list(twin._forward_pre_hooks.items()):
+        if hook is check_inputs:
+            del twin._forward_pre_hooks[key]
+            del twin._forward_pre_hooks_with_kwargs[key]
+    twin._modules.pop(LEDGER, None)
+    return twin
+
+
+def install_checks(gm: GraphModule) -> None:
+    """Check the inputs of each call of `gm`, and of its deep copies, against its capture report.
+
+    Deep copies also keep a property that GraphModule forgets: which of its buffers are temporary.
+    """
+    gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
+    gm.register_forward_pre_hook(check_inputs, with_kwargs=True)
+    type(gm).__prepare_scriptable__ = _scriptable  # type: ignore[attr-defined]  # each graph module has a class of its own
+    if install_checks not in gm._deepcopy_hooks:
+        gm._deepcopy_hooks.append(install_checks)

@@ -1,0 +1,152 @@
+"""The inputs of one call of the model: which argument each is, and the tensors inside them."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxopt.tracing.checks import Check, InputError, InputPath, LengthCheck, ObjectCheck, Step, TensorCheck, ValueCheck
+from fxopt.tracing.structure import assemble, dismantle
+
+_LITERALS = (type(None), bool, int, float, str)
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """One argument of the model's forward; `keyword` is None if it is passed by position."""
+
+    name: str
+    value: Any
+    keyword: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class InputTensor:
+    path: InputPath
+    tensor: torch.Tensor
+
+    @property
+    def name(self) -> str:
+        """The path as an identifier: ``past[0]['key']`` is ``past_0_key``."""
+        return identifier(str(self.path))
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The arguments of a call, in the order of the model's signature."""
+
+    arguments: tuple[Argument, ...]
+    tensors: tuple[InputTensor, ...]
+    skeletons: tuple[Any, ...]
+
+    def call(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the same call with other things in the place of its tensors, in fresh containers."""
+        values = assemble(self.skeletons, tensors)
+        pairs = list(zip(self.arguments, values))
+        args = tuple(value for argument, value in pairs if argument.keyword is None)
+        return args, {argument.keyword: value for argument, value in pairs if argument.keyword is not None}
+
+    def copies(self) -> list[torch.Tensor]:
+        """Return copies of the tensors, so that a model that writes into its inputs leaves these alone."""
+        return [each.tensor.detach().clone().requires_grad_(each.tensor.requires_grad) for each in self.tensors]
+
+    def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Inputs:
+        renewed = tuple(InputTensor(old.path, new) for old, new in zip(self.tensors, tensors))
+        values = assemble(self.skeletons, tensors)
+        arguments = tuple(Argument(old.name, value, old.keyword) for old, value in zip(self.arguments, values))
+        return Inputs(arguments, renewed, self.skeletons)
+
+    def checks(self, ranks: bool = True) -> tuple[Check, ...]:
+        """Return the checks for the kinds and values of the inputs, sizes aside."""
+        found: list[Check] = []
+        for argument in self.arguments:
+            found += _structure_checks(InputPath(argument.name), argument.value)
+        if not ranks:
+            return tuple(TensorCheck(each.path) if isinstance(each, TensorCheck) else each for each in found)
+        return tuple(found)
+
+
+def identifier(text: str) -> str:
+    name = re.sub(r"\W+", "_", text).strip("_") or "input"
+    return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
+
+
+def bind(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
+    """Find the argument of ``model.forward`` for each of the example's values.
+
+    Raises `InputError` if they do not fit its signature.
+    """
+    signature = inspect.signature(model.forward)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise InputError(f"the example inputs do not fit {type(model).__name__}.forward{signature}: {error}") from None
+    arguments = []
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            arguments += [Argument(f"{name}_{i}", part, None) for i, part in enumerate(value)]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            arguments += [Argument(identifier(key), part, key) for key, part in value.items()]
+        elif kind is inspect.Parameter.KEYWORD_ONLY or name in kwargs:
+            arguments.append(Argument(identifier(name), value, name))
+        else:
+            arguments.append(Argument(identifier(name), value, None))
+    if any(argument.name == "self" for argument in arguments):
+        subject = f"an input of {type(model).__name__} is called self"
+        raise InputError(f"{subject}, and generated code calls the graph module that: rename it")
+    return _inputs(tuple(arguments))
+
+
+def _inputs(arguments: tuple[Argument, ...]) -> Inputs:
+    skeletons, parts = dismantle(tuple(argument.value for argument in arguments))
+    paths = [path for argument in arguments for path in _tensor_paths(InputPath(argument.name), argument.value)]
+    return Inputs(arguments, tuple(map(InputTensor, paths, parts)), skeletons)
+
+
+def _tensor_paths(path: InputPath, value: Any) -> Iterator[InputPath]:
+    """Yield the paths of the tensors of `value`, in the order of `dismantle`."""
+    if isinstance(value, torch.Tensor):
+        yield path
+    elif isinstance(value, (list, tuple, dict)):
+        for key, part in _items(value):
+            yield from _tensor_paths(InputPath(path.argument, (*path.steps, Step(key))), part)
+    else:
+        for index in range(len(dismantle(value)[1])):
+            yield InputPath(path.argument, (*path.steps, Step(index, in_object=True)))
+
+
+def _items(value: Any) -> list[tuple[Any, Any]]:
+    return list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+
+
+def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:
+    if isinstance(value, torch.Tensor):
+        yield TensorCheck(path, value.dim())
+    elif _is_literal(value):
+        yield ValueCheck(path, value)
+    elif isinstance(value, (list, tuple, dict)):
+        yield LengthCheck(path, len(value))
+        for key, part in _items(value):
+            yield from _structure_checks(InputPath(path.argument, (*path.steps, Step(key))), part)
+    else:
+        skeleton, parts = dismantle(value)
+        if parts:
+            yield ObjectCheck(path, skeleton)
+        for inner, tensor in zip(_tensor_paths(path, value), parts):
+            yield TensorCheck(inner, tensor.dim())
+
+
+def _is_literal(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_literal, value))
+    if type(value) is dict:
+        return all(map(_is_literal, value.values()))
+    return isinstance(value, _LITERALS)

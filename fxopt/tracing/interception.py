@@ -1,0 +1,148 @@
+"""Stand between the model and torch: its autocast regions, its questions, and the lengths of its tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from fxopt.graph.nodes import SourceLine
+from fxopt.tracing.lines import calling_line, is_models
+
+
+class Told:
+    """An object in the place of a bool: true in the thread that made it, false in all others.
+
+    ``asked`` is the line of the model that last asked; torch's own questions are ignored.
+    """
+
+    def __init__(self, answer: bool = True) -> None:
+        self.thread = threading.get_ident()
+        self.answer = answer
+        self.asked: SourceLine | None = None
+
+    def __bool__(self) -> bool:
+        if threading.get_ident() != self.thread:
+            return False
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        if frame is not None and is_models(frame.f_code.co_filename):
+            self.asked = calling_line() or self.asked
+        return self.answer
+
+    def __or__(self, other: Any) -> Any:
+        return bool(self) | other
+
+    def __and__(self, other: Any) -> Any:
+        return bool(self) & other
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    __ror__, __rand__ = __or__, __and__
+    __hash__ = None  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def exporting(told: Told) -> Iterator[None]:
+    """Answer ``torch.compiler.is_exporting()`` in this thread with `told`, and turn the compiler off meanwhile.
+
+    Told that they are exported, models keep to code that is independent of data: transformers always builds its masks.
+    The compiler would give up on a function that it meets during a recording, for good: ``torch.cond`` fails ever
+    after.
+    """
+    compiler: Any = torch.compiler
+    flags = compiler._is_compiling_flag, compiler._is_exporting_flag
+    compiler._is_compiling_flag = compiler._is_exporting_flag = told
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
+    finally:
+        compiler._is_compiling_flag, compiler._is_exporting_flag = flags
+
+
+@contextlib.contextmanager
+def not_exporting() -> Iterator[None]:
+    """Suspend `exporting`: a script, told that it is exported, would run its Python source in its place, wrongly."""
+    compiler: Any = torch.compiler
+    flag, compiler._is_exporting_flag = compiler._is_exporting_flag, False
+    try:
+        yield
+    finally:
+        compiler._is_exporting_flag = flag
+
+
+@contextlib.contextmanager
+def autocast_regions(enter: Callable[[Any], None], leave: Callable[[Any], None]) -> Iterator[None]:
+    """Report the autocast regions that this thread enters and leaves: function modes do not see them."""
+    thread = threading.get_ident()
+    kind: Any = torch.autocast
+    kept_enter, kept_exit = kind.__enter__, kind.__exit__
+
+    def entering(region: Any) -> Any:
+        result = kept_enter(region)
+        if threading.get_ident() == thread:
+            enter(region)
+        return result
+
+    def leaving(region: Any, *error: Any) -> Any:
+        if threading.get_ident() == thread:
+            leave(region)
+        return kept_exit(region, *error)
+
+    kind.__enter__, kind.__exit__ = entering, leaving
+    try:
+        yield
+    finally:
+        kind.__enter__, kind.__exit__ = kept_enter, kept_exit
+
+
+@contextlib.contextmanager
+def lengths_as_sizes(model: nn.Module) -> Iterator[None]:
+    """Let ``len(x)`` in the code of `model` give ``x.shape[0]`` as it is, if that is symbolic.
+
+    Python makes an int of the return value of ``__len__``, and torch then fixes the size. So the name is looked up in
+    the globals of the model's own code, as `torch.fx.wrap` has it; code that has a ``len`` of its own keeps it.
+    """
+    changed = [names for names in _globals_of(model) if "len" not in names]
+    for names in changed:
+        names["len"] = _length
+    try:
+        yield
+    finally:
+        for names in changed:
+            if names.get("len") is _length:
+                del names["len"]
+
+
+def _length(of: Any) -> Any:
+    size: Any = of.shape[0] if isinstance(of, FakeTensor) and of.dim() else None
+    return size if isinstance(size, torch.SymInt) else len(of)
+
+
+def _globals_of(model: nn.Module) -> list[dict[str, Any]]:
+    """Return the globals of the methods of the model's modules, and of the functions that these name, each once."""
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    methods = _functions(value for kind in kinds for value in vars(kind).values())
+    of_methods = {id(each.__globals__): each.__globals__ for each in methods}
+    named = _functions(value for names in of_methods.values() for value in list(names.values()))
+    return list({**of_methods, **{id(each.__globals__): each.__globals__ for each in named}}.values())
+
+
+def _functions(values: Iterable[Any]) -> list[FunctionType]:
+    """Return the functions of a model's code among `values`, static methods and wrapped ones included."""
+    found = (inspect.unwrap(getattr(value, "__func__", value)) for value in values if _is_function(value))
+    return [each for each in found if isinstance(each, FunctionType) and is_models(each.__code__.co_filename)]
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, (FunctionType, staticmethod, classmethod))
