@@ -95,7 +95,7 @@ def test_the_very_tensors_come_back(pass_: Pass[Any], example: Example) -> None:
     assert {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()} == tensors
 
 
-@every_example
+@pytest.mark.parametrize("example", third(EXAMPLES), ids=lambda e: e.name)
 def test_all_passes_together_never_touch_the_users_model(example: Example) -> None:
     model = example.model()
     before = outputs(model, example.inputs())
@@ -136,7 +136,7 @@ def test_any_order_of_switching_gives_the_graph_of_what_is_on(example: Example) 
     assert walked.fingerprint == fingerprint(gm)
 
 
-@every_example
+@pytest.mark.parametrize("example", third(EXAMPLES), ids=lambda e: e.name)
 def test_all_passes_together_keep_the_numbers_and_reverse_in_any_order(example: Example) -> None:
     gm, before = example.graph(), example.graph()
     start = fingerprint(gm)
@@ -163,8 +163,7 @@ def saved_and_loaded(gm: GraphModule) -> GraphModule:
     return loaded
 
 
-@every_pass
-@every_example
+@pytest.mark.parametrize(("pass_", "example"), one_of_four(PASSES, EXAMPLES), ids=lambda value: value.name)
 def test_the_way_back_survives_a_file_of_torch_save(pass_: Pass[Any], example: Example) -> None:
     """The law of copies and pickles, for torch's own files, and with graphs that torch traces as they are."""
     if example.name == "in place":

@@ -102,7 +102,7 @@ def test_without_shapes_nothing_can_be_checked_so_nothing_is_edited() -> None:
     gm = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
     (miss,) = ReplaceModule("_1", "Tanh").scan(gm).misses
     assert "the shape of the input input_1 is not known, so the edit cannot be checked" in miss.reason
-    assert "fxopt.tracing" in miss.remedy
+    assert "fxopt.capture" in miss.remedy
 
 
 def test_a_result_that_would_fill_the_memory_is_refused() -> None:

@@ -20,6 +20,7 @@ from fxopt import ALL_PASSES, MergeLinears, Pass, Rule
 from tests.fuzz.programs import PATTERNS, Program, build, programs
 from tests.fuzz.properties import check_program
 from tests.fuzz.rules import RULES
+from tests.quick import third
 
 LONGER = os.environ.get("FXOPT_FUZZ_SECONDS")
 SECONDS = float(LONGER or 60)
@@ -74,7 +75,7 @@ def batch(pass_: Pass[Any], number: int, examples: int, done: Counter[str]) -> N
     attempt()
 
 
-@every_pass
+@pytest.mark.parametrize("pass_", third(PASSES), ids=call_of)
 def test_the_laws_hold_for_random_programs(pass_: Pass[Any]) -> None:
     batch(pass_, 0, 1, Counter())
 

@@ -152,6 +152,7 @@ def takes_optional_tensors(overload: OpOverload) -> bool:
     return any("Optional" in str(one.type) and "Tensor" in str(one.type) for one in overload._schema.arguments)
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_operators_do() -> None:
     plain = [overload for overload in operators() if torch.Tag.out not in overload.tags]
     assert checked(plain, KINDS[:1]) > 750

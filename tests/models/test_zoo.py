@@ -108,6 +108,7 @@ def test_batch_norms_of_random_models_do_something() -> None:
             assert (tensor - fresh).abs().max() > 0.05
 
 
+@pytest.mark.slow
 def test_importing_the_models_imports_no_transformers() -> None:
     code = "import sys, fxopt.models; sys.exit('transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

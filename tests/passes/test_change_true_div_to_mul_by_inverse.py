@@ -123,7 +123,7 @@ def test_a_size_is_left_alone_because_its_quotient_must_be_exact() -> None:
     part = graph.call_function(operator.truediv, (size, 49))
     graph.output(graph.call_function(int, (part,)))
     gm = GraphModule(nn.Module(), graph)
-    assert_left_alone(ChangeTrueDivToMulByInverse(), gm, "size is not known to be a tensor", "fxopt.tracing")
+    assert_left_alone(ChangeTrueDivToMulByInverse(), gm, "size is not known to be a tensor", "fxopt.capture")
     assert gm(torch.empty(343)) == 7
     model = fxopt.capture(Half(), (torch.empty(343, 2),))
     ChangeTrueDivToMulByInverse()(model)

@@ -292,7 +292,7 @@ def test_an_unknown_shape_is_left_alone(forward: Callable[..., Any]) -> None:
     gm = captured(forward, sample(3, 4), f=nn.Linear(4, 4), bn=drawn(nn.BatchNorm1d(4)))
     for node in gm.graph.nodes:
         node.meta.clear()
-    assert_left_alone(FoldBatchNorm(), gm, "the shape of", "is not known", "fxopt.tracing")
+    assert_left_alone(FoldBatchNorm(), gm, "the shape of", "is not known", "fxopt.capture")
 
 
 def test_an_input_changed_before_the_convolution_reads_it_is_left_alone() -> None:

@@ -81,7 +81,7 @@ def test_an_unknown_shape_is_left_alone(forward: Any) -> None:
     gm = captured(forward, X, linear=nn.Linear(4, 4), bn=norm(4))
     for node in gm.graph.nodes:
         node.meta.clear()
-    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "is not known", "fxopt.tracing")
+    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "is not known", "fxopt.capture")
 
 
 def test_training_mode_is_left_alone() -> None:

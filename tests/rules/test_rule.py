@@ -326,7 +326,7 @@ def test_a_layer_that_is_called_as_a_function_is_said_to_be_no_module() -> None:
         assert any(
             miss.site in (name, "mul") and "matches calls of modules only" in miss.reason for miss in scan.misses
         )
-        assert all("fxopt.tracing" in miss.remedy for miss in scan.misses)
+        assert all("fxopt.capture" in miss.remedy for miss in scan.misses)
 
 
 def layers() -> dict[str, nn.Module]:
@@ -482,7 +482,7 @@ def test_an_unknown_shape_is_a_miss_where_the_rule_asks_for_it() -> None:
     assert len(rule.scan(captured(lambda m, x: torch.cos(m.a(x)), X, a=linear(size=5))).matches) == 1
     (miss,) = rule.scan(torch.fx.symbolic_trace(Net(lambda m, x: torch.cos(x)))).misses
     assert "the ndim of x is not known" in miss.reason
-    assert "fxopt.tracing" in miss.remedy
+    assert "fxopt.capture" in miss.remedy
 
 
 def test_a_free_size_is_no_number() -> None:

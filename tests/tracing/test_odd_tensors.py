@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import fxopt
 from fxopt.tracing import CaptureError, capture, rungs
+from tests.quick import third
 
 
 class Calls(nn.Module):
@@ -35,7 +36,7 @@ READERS: dict[str, Callable[[Tensor], Any]] = {
 X = torch.randn(2, 4)
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", third(READERS))
 def test_who_reads_the_memory_of_a_tensor_is_told_so_and_the_process_goes_on(name: str) -> None:
     model = Calls(READERS[name]).eval()
     with pytest.raises(CaptureError, match=r"asks for the memory of a tensor .*test_odd_tensors.py") as caught:

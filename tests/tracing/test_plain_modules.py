@@ -14,6 +14,7 @@ from torch import nn
 from fxopt.graph.nodes import info_of, source_of
 from fxopt.tracing import InputError, InputSizeError, capture, rungs
 from fxopt.tracing.structure import dismantle, same_structure
+from tests.quick import one_of_four, third
 from tests.tracing.zoo import (
     PLAIN,
     CalledTwice,
@@ -40,8 +41,7 @@ def assert_same_answer(model: nn.Module, gm: nn.Module, example: Example, batch:
         torch.testing.assert_close(replayed, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-@pytest.mark.parametrize("rung", ["as it comes", "recorded", "fixed"])
+@pytest.mark.parametrize(("name", "rung"), one_of_four(PLAIN, ["as it comes", "recorded", "fixed"]))
 def test_the_graph_answers_as_the_model_does(name: str, rung: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kind, example = PLAIN[name]
     model = build(kind)
@@ -61,7 +61,7 @@ def test_the_graph_answers_as_the_model_does(name: str, rung: str, monkeypatch: 
             gm(*more_args, **more_kwargs)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", third(PLAIN))
 def test_every_call_of_a_layer_is_a_node(name: str) -> None:
     kind, example = PLAIN[name]
     model = build(kind)

@@ -52,7 +52,16 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("batch", "sequence"), [(2, 16), (5, 16), (1, 16), (3, 23), (1, 1)])
+@pytest.mark.parametrize(
+    ("batch", "sequence"),
+    [
+        pytest.param(2, 16, marks=pytest.mark.slow),
+        pytest.param(5, 16, marks=pytest.mark.slow),
+        (1, 16),
+        (3, 23),
+        pytest.param(1, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_the_graph_replays_the_model_at_this_and_other_sizes(case: Case, batch: int, sequence: int) -> None:
     inputs = example_inputs(case.model, batch=batch, sequence=sequence)
     assert_equal_up_to_rounding(case.model(**inputs), case.gm(**inputs))

@@ -16,7 +16,7 @@ from torch.nn.utils import parametrize, rnn
 
 from fxopt.tracing import CaptureError, CaptureReport, capture, rungs
 from fxopt.tracing.structure import tensors_of
-from tests.quick import third
+from tests.quick import quick, third
 from tests.tracing.zoo import Perceptron, build, vector
 
 
@@ -335,7 +335,7 @@ def test_the_graph_answers_as_the_model_does_at_any_batch(kind: type[nn.Module])
 
 
 @pytest.mark.parametrize("kind", [CallsScript, MakesLinear, NestedAutocast, WritesInputs, CountsCalls])
-@pytest.mark.parametrize("rung", ["symbolic", "fixed"])
+@pytest.mark.parametrize("rung", quick(["symbolic", "fixed"], "symbolic"))
 def test_the_recording_is_right_too(kind: type[nn.Module], rung: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rungs, "is_plain", lambda model: False)
     report = assert_right(build(kind), dynamic="auto" if rung == "symbolic" else "none")

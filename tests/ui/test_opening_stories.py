@@ -151,7 +151,7 @@ class WaversSource:
 def test_a_failed_capture_shows_the_line_what_to_try_and_the_graph_up_to_there(
     app: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "model_source", lambda key: WaversSource())
+    monkeypatch.setattr(opening, "offered_source", lambda key: WaversSource())
     switch(app, FOLD, True)
     app.session_state["request"] = Request("wavers")
     app.run()
@@ -174,7 +174,7 @@ def test_a_cancelled_opening_leaves_the_page_as_it_was(app: AppTest, monkeypatch
             release.wait(30)
             return super().build()
 
-    monkeypatch.setattr(opening, "model_source", lambda key: Slow())
+    monkeypatch.setattr(opening, "offered_source", lambda key: Slow())
     started = Opening(Request("slow"), session(app))
     state = {"request": started.request, "opening": started}
     opening.cancel(state)

@@ -10,6 +10,7 @@ from fxopt.passes import ALL_PASSES
 from fxopt.workbench import Workbench
 from fxopt.workbench.preview import Preview, preview
 from tests.examples import EXAMPLES, Example
+from tests.quick import third
 
 PASSES = [kind.__name__ for kind in ALL_PASSES]
 
@@ -26,7 +27,7 @@ def calls(wb: Workbench) -> int:
     return sum(node.op.startswith("call_") for node in wb.current.graph.nodes)
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
+@pytest.mark.parametrize("example", third(EXAMPLES), ids=lambda example: example.name)
 def test_switching_does_what_the_preview_said(example: Example) -> None:
     wb = Workbench(example.graph())
     for name in [*PASSES, *PASSES]:  # on, and off again
