@@ -50,7 +50,7 @@ def test_r_and_c_do_not_run_the_page_again_nor_clear_its_caches(visit: Open) -> 
     press(visitor, "c")
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     press(visitor, "r")
-    expect(visitor.page.locator(".st-key-pass-G-looked-at")).to_be_visible()
+    expect(visitor.page.locator(".st-key-pass-I-looked-at")).to_be_visible()
 
 
 def test_what_is_typed_in_a_field_is_no_command(visit: Open) -> None:
