@@ -86,19 +86,39 @@ function isBusy(target, key) {
   return key.startsWith("Arrow") && Boolean(target.closest(MOVING));
 }
 
+/** @param {string} name */
+function tabOf(name) {
+  const tabs = [...document.querySelectorAll("[role=tab]")].map((one) => /** @type {HTMLElement} */ (one));
+  return tabs.find((one) => one.textContent.trim() === name);
+}
+
+const KEEPING = 2000; // ms in which a tab that was opened, and is drawn anew by Streamlit, gets the focus back
+
+// Keeps the focus on a tab; a focus that went elsewhere, and not just away with the tab, stays there.
+function focusTab(name) {
+  const end = performance.now() + KEEPING;
+  const keep = () => {
+    const held = document.activeElement;
+    if (!held || held === document.body) tabOf(name)?.focus({ preventScroll: true });
+    if (performance.now() < end) requestAnimationFrame(keep);
+  };
+  tabOf(name)?.focus({ preventScroll: true });
+  requestAnimationFrame(keep);
+}
+
 // A figure of the line above the graph opens the tab of evidence that has its table.
 function openEvidence(event) {
   const name = event.target instanceof Element ? event.target.closest("[data-evidence]")?.getAttribute("data-evidence") : null;
-  const tab = name && [...document.querySelectorAll("[role=tab]")].map((one) => /** @type {HTMLElement} */ (one)).find((one) => one.textContent.trim() === name);
+  const tab = name && tabOf(name);
   if (!tab) return;
   tab.click();
-  tab.focus({ preventScroll: true });
+  focusTab(name);
   tab.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth", block: "start" });
 }
 
 // To the generated code below the graph, and back to the graph from there.
 function switchToCode() {
-  const tab = [...document.querySelectorAll("[role=tab]")].map((one) => /** @type {HTMLElement} */ (one)).find((one) => one.textContent.trim() === "Code");
+  const tab = tabOf("Code");
   const stage = fxopt.views[0]?.stage;
   const smooth = matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth";
   const chosen = tab?.getAttribute("aria-selected") === "true" && document.activeElement === tab;
