@@ -13,6 +13,7 @@ from torch.nn.parameter import is_lazy
 from fxopt.edits import Probe
 from fxopt.graph.conditions import Unmet
 from fxopt.graph.hooks import module_hook_condition
+from fxopt.packed.layer import PackedLayer
 
 _NEVER = {"device", "dtype"}
 _TABLES = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"}
@@ -36,6 +37,8 @@ def spelled(module: nn.Module) -> str:
     kind = type(module)
     if kind is Probe:
         return "nn.Identity()"
+    if isinstance(module, PackedLayer):
+        raise UnspelledError("its code is fxopt's; turn PackLinears and PackConvolutions off, and export again")
     if getattr(nn, kind.__name__, None) is not kind:
         raise UnspelledError(f"{kind.__module__}.{kind.__qualname__} is no class of torch.nn")
     for part in module.modules():

@@ -145,6 +145,13 @@ def test_a_transformed_model_is_rebuilt_in_a_process_without_fxopt(tmp_path: Pat
     )
 
 
+def turn_on_all(wb: Workbench) -> None:
+    """Turn on all passes that leave modules of torch alone in the graph."""
+    for pass_ in wb.passes:
+        if not isinstance(pass_, fxopt.PackLinears | fxopt.PackConvolutions):
+            wb.turn_on(pass_)
+
+
 @pytest.mark.slow
 def test_every_example_is_rebuilt_before_and_after_all_passes(tmp_path: Path) -> None:
     folders = []
@@ -152,8 +159,7 @@ def test_every_example_is_rebuilt_before_and_after_all_passes(tmp_path: Path) ->
         wb = Workbench(example.graph())
         for j in range(2):
             folders.append(exported(wb.current, tmp_path / f"{i}_{j}", example.inputs()))
-            for pass_ in wb.passes:
-                wb.turn_on(pass_)
+            turn_on_all(wb)
     run_alone(*folders)
 
 
@@ -177,8 +183,7 @@ def test_a_model_of_transformers_is_rebuilt_with_its_named_results(tmp_path: Pat
 
 def assert_rebuilt(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], tmp_path: Path) -> None:
     wb = Workbench(model, args, kwargs)
-    for pass_ in wb.passes:
-        wb.turn_on(pass_)
+    turn_on_all(wb)
     run_alone(exported(wb.current, tmp_path / "model", args, kwargs))
 
 
@@ -258,6 +263,10 @@ def with_(change: Any) -> GraphModule:
         (lambda: with_(lambda m: m[0].to("meta")), "0.weight: it is on the meta device"),
         (lambda: with_(lambda m: m[0].weight.register_hook(print)), "0.weight: it has a gradient hook (register_hook)"),
         (lambda: fxopt.capture(Outer(), (torch.rand(1),), leaf=Custom), "Custom is no class of torch.nn"),
+        (
+            lambda: fxopt.PackLinears()(fxopt.capture(nn.Sequential(nn.Linear(2, 2)).eval(), (torch.rand(1, 2),))),
+            "0 (PackedLinear): its code is fxopt's; turn PackLinears and PackConvolutions off, and export again",
+        ),
         (lambda: with_(lambda m: m.register_module("0", Wide(2, 2))), "test_python.Wide is no class of torch.nn"),
         (lambda: returning(Clever), "Clever has code of its own; return a tuple or dict"),
         (lambda: returning(images), "is code outside of torch, which the file cannot import"),
