@@ -44,9 +44,9 @@ class PackConvolutions(Pass[LayerToPack]):
     gives 0 for NaN, follows in place. Zeros that `F.pad` puts evenly around the image before are left to the kernel,
     which saves a copy.
 
-    It pays in nets of convolutions whose batch norms are folded (`docs/speed.md` has figures). It costs the memory of
-    the packed copies. The same products are summed in another order, so results differ by rounding, about 1e-6 of the
-    largest. Where a reader of the result relies on its order in memory, the result is copied into that of before.
+    It may pay in nets of convolutions whose batch norms are folded (`docs/speed.md` has figures). It costs the memory
+    of the packed copies. The same products are summed in another order, so results differ by rounding, about 1e-6 of
+    the largest. Where a reader of the result relies on its order in memory, the result is copied into that of before.
 
     It is for inference: call the graph module under `torch.inference_mode()` or `torch.no_grad()`. Where a gradient
     is asked for, or a dtype, device or compiler that oneDNN cannot serve, the packed layer computes as before.

@@ -18,7 +18,7 @@ class PackLinears(Pass[LayerToPack]):
     instead of in each call. Before a block of the product goes to memory, it takes an activation or the sum with a
     residual `y` along: that saves a pass over memory for each.
 
-    It pays where the weights are large against the rows of `x`, as in a transformer on a short text (`docs/speed.md`
+    It may pay where the weights are large against the rows of `x`, as in a transformer on a short text (`docs/speed.md`
     has figures). A small product is slower, by the 30 microseconds that a call of oneDNN takes. It costs the memory of
     the packed copy, once for each weight, however many graphs use it. The same products are summed in
     another order, so results differ by rounding, about 1e-6 of the largest; the activation may differ by that as well.

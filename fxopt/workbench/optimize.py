@@ -1,4 +1,4 @@
-"""One call for a faster model: capture, the passes that pay, and the evidence."""
+"""One call for a faster model: capture, the passes that may help, and the evidence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PASSES: dict[str, tuple[type[Pass[Any]], ...]] = {
         PackConvolutions,
     ),
 }
-"""The passes that pay at each level, in the order in which they run: what removes and folds comes before what packs."""
+"""The passes of each level, in the order in which they run: what removes and folds comes before what packs."""
 
 
 class Optimized(NamedTuple):
