@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import torch
 from torch import nn
 from torch.fx import Graph, GraphModule, Node
@@ -58,7 +57,12 @@ class CaptureStore:
     @classmethod
     def of_this_user(cls) -> CaptureStore:
         """Return the store of the page and the command: in the environment's `FXOPT_CACHE`, or in the user's cache."""
-        return cls(Path(os.environ.get("FXOPT_CACHE") or platformdirs.user_cache_path("fxopt")) / "captures")
+        given = os.environ.get("FXOPT_CACHE")
+        if given:
+            return cls(Path(given) / "captures")
+        import platformdirs  # for the page and the command alone: passes and capture do without
+
+        return cls(platformdirs.user_cache_path("fxopt") / "captures")
 
     def capture(
         self,

@@ -52,7 +52,7 @@ def answering(
         yield server
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def free_port() -> int:
