@@ -52,7 +52,7 @@ def answering(
         yield server
     finally:
         server.terminate()
-        server.wait(60)
+        server.wait(20)
 
 
 def free_port() -> int:
