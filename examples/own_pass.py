@@ -1,6 +1,6 @@
 """Write one rewrite, `x * 1` to `x`, twice: as a rule and as a class. The laws of a pass check both."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from operator import mul
 
@@ -9,15 +9,16 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 import fxopt
-from fxopt.core import Condition, GraphIndex, Unmet, decide, is_tensor, read_instead_conditions
+from fxopt.core import Conditions, GraphIndex, Unmet, decide, info_of, present, read_instead_conditions
 from fxopt.testing import check_pass
 
 
 @fxopt.rewrite(exactness=fxopt.Exactness.BITWISE)
-def remove_one(x: Tensor, c: float | int) -> Iterator[Tensor]:
-    """Replace `x * 1` with `x`."""
+def remove_one(x: Tensor, c: float | int) -> Generator[Tensor, None, Tensor]:
+    """Replace `x * 1` with `x`, for real numbers: of complex ones, `(inf + 1i) * 1` is `inf + NaN i`."""
     yield x * c
     fxopt.require(c == 1, f"the factor is {c}")
+    fxopt.require(not x.dtype.is_complex, f"{x} is {x.dtype}", needed="a real dtype")
     return x
 
 
@@ -29,7 +30,7 @@ class MultiplicationByOne(fxopt.Match):
 class RemoveMulByOne(fxopt.Pass[MultiplicationByOne]):
     """Replace `x * 1` with `x`.
 
-    A product with one has the bits of its other factor.
+    A product of real numbers with one has the bits of its other factor.
     """
 
     targets = (mul, torch.mul, "mul")
@@ -39,9 +40,10 @@ class RemoveMulByOne(fxopt.Pass[MultiplicationByOne]):
             return None  # no product with a number
         return decide(node, self._conditions(node, node.args[0], node.args[1], index))
 
-    def _conditions(self, node: Node, x: Node, factor: float, index: GraphIndex) -> Iterator[Condition]:
+    def _conditions(self, node: Node, x: Node, factor: float, index: GraphIndex) -> Conditions[MultiplicationByOne]:
         yield factor == 1 or Unmet(f"the factor is {factor}", actual=str(factor), needed="1")
-        yield is_tensor(x, index) or Unmet(f"{x.name} is not known to be a tensor")
+        info = yield from present(info_of(x), lambda: Unmet(f"the dtype of {x.name} is not known"))
+        yield not info.dtype.is_complex or Unmet(f"{x.name} is {info.dtype}", needed="a real dtype")
         yield from read_instead_conditions(node, x, index)
         return MultiplicationByOne(node, x)
 

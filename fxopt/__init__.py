@@ -1,92 +1,24 @@
 """Reversible torch.fx graph transformations, explained, and a page to explore them."""
 
+import importlib as _importlib
 import typing as _typing
 
 from fxopt import errors as _errors
-from fxopt.core import (
-    Exactness,
-    FxoptError,
-    FxoptWarning,
-    Match,
-    Miss,
-    ModelError,
-    Pass,
-    ReversibleTransformation,
-    RewriteError,
-    Rewriter,
-    RuleError,
-    Scan,
-    Transformation,
-    bytes_retained,
-    commit,
-    compose,
-    fingerprint,
-    with_tensors,
-)
-from fxopt.passes import (
-    ALL_PASSES,
-    ChangeTrueDivToMulByInverse,
-    FoldBatchNorm,
-    FuseBatchNorm1dInLinear,
-    FuseBatchNorm2dInConv2d,
-    FuseBiasInLinear,
-    MergeLinears,
-    PackConvolutions,
-    PackLinears,
-    RemoveIdentities,
-)
-from fxopt.recipes import Recipe, RecipeError
-from fxopt.rules import Rule, RuleSet, require, rewrite
-from fxopt.tracing import CaptureError, CaptureReport, InputSizeError, capture, example_inputs, trace
-from fxopt.workbench import Workbench
-from fxopt.workbench.optimize import optimize
 
-__all__ = [
-    "ALL_PASSES",
-    "CaptureError",
-    "CaptureReport",
-    "ChangeTrueDivToMulByInverse",
-    "Exactness",
-    "FoldBatchNorm",
-    "FuseBatchNorm1dInLinear",
-    "FuseBatchNorm2dInConv2d",
-    "FuseBiasInLinear",
-    "FxoptError",
-    "FxoptWarning",
-    "InputSizeError",
-    "Match",
-    "MergeLinears",
-    "Miss",
-    "ModelError",
-    "PackConvolutions",
-    "PackLinears",
-    "Pass",
-    "Recipe",
-    "RecipeError",
-    "RemoveIdentities",
-    "ReversibleTransformation",
-    "RewriteError",
-    "Rewriter",
-    "Rule",
-    "RuleError",
-    "RuleSet",
-    "Scan",
-    "Transformation",
-    "Workbench",
-    "bytes_retained",
-    "capture",
-    "commit",
-    "compose",
-    "example_inputs",
-    "fingerprint",
-    "optimize",
-    "require",
-    "rewrite",
-    "trace",
-    "with_tensors",
-]
-
-if not _typing.TYPE_CHECKING:  # else every name would be right
+if _typing.TYPE_CHECKING:
+    from fxopt.public import *  # noqa: F403 - each of them is named there
+    from fxopt.public import __all__ as __all__
+else:
 
     def __getattr__(name):
-        return _errors.renamed(__name__, name, {"bytes_kept": "bytes_retained"})
+        """Import all public names at the first that is asked for: the page is on screen while torch is imported."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        public = _importlib.import_module("fxopt.public")  # `from` would ask here for `public` first
+        here = globals()
+        here["__all__"] = public.__all__
+        here.update({one: getattr(public, one) for one in public.__all__})
+        return here[name] if name in here else _errors.renamed(__name__, name, {"bytes_kept": "bytes_retained"})
+
+    def __dir__():
+        return sorted({*globals(), *__getattr__("__all__")})

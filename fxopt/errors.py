@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from types import UnionType
 from typing import Any
 
 
@@ -32,6 +33,70 @@ class CancelledError(FxoptError, RuntimeError):
 
 class RuleError(FxoptError, TypeError):
     """A rule written in a form that cannot become a pass; the message names its file and line."""
+
+
+class ArgumentError(FxoptError, TypeError):
+    """An argument of another kind than the call takes."""
+
+
+def expect(value: object, kind: type | UnionType, call: str, takes: str, remedy: str = "") -> None:
+    """Check that an argument is of a kind that the call takes.
+
+    >>> expect("bert", dict, "fxopt.trace", "a torch.nn.Module", "build it first")
+    Traceback (most recent call last):
+        ...
+    fxopt.errors.ArgumentError: fxopt.trace takes a torch.nn.Module; this is the text 'bert' (build it first)
+
+    Args:
+        call: the function that was called, and its argument where it has several.
+        takes: the kind that it takes, in words.
+
+    Raises:
+        ArgumentError: it is of another one.
+    """
+    if not isinstance(value, kind):
+        raise ArgumentError(f"{call} takes {takes}; this is {in_words(value)}" + (f" ({remedy})" if remedy else ""))
+
+
+def expect_model(value: object, call: str) -> None:
+    """Check that an argument is a ``torch.nn.Module``.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    from torch import nn  # only here: the page is on screen while torch is imported
+
+    remedy = "make an instance of it" if isinstance(value, type) else "build the model first, in Python"
+    expect(value, nn.Module, call, "a model, a torch.nn.Module", remedy)
+
+
+def expect_graph(value: object, call: str) -> None:
+    """Check that an argument is a ``torch.fx.GraphModule``.
+
+    Raises:
+        ArgumentError: it is none.
+    """
+    from torch.fx import GraphModule
+
+    expect(value, GraphModule, call, "a graph module", "fxopt.capture(model, args) makes one of a model")
+
+
+def in_words(value: object) -> str:
+    """Return the kind of a value in words, and the value itself where it is short.
+
+    >>> in_words("bert"), in_words(dict), in_words(3), in_words([])
+    ("the text 'bert'", 'the class dict', 'the int 3', 'a list')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, str):
+        return f"the text {value[:40]!r}"
+    if value is None:
+        return "None"
+    if isinstance(value, int | float):
+        return f"the {type(value).__name__} {value}"
+    kind = type(value).__name__
+    return f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
 
 
 class FxoptWarning(UserWarning):

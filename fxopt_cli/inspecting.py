@@ -9,29 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.options import (
-    AsCsv,
-    AsJson,
-    AsMarkdown,
-    Batch,
-    Every,
-    Inputs,
-    ModelArgument,
-    Only,
-    Passes,
-    RecipeFile,
-    Without,
-    form_of,
-)
-from fxopt_cli.options import (
-    Sequence as Tokens,
-)
+from fxopt_cli.options import Choice, ModelArgument, Passes, Plain, Sizes, Tables
 from fxopt_cli.output import Answer, Form, Table, counted, progress, show
 from fxopt_cli.sources import UsageError
-from fxopt_cli.work import Choice, Wanted, captured, model_data, pass_of, worked
+from fxopt_cli.work import captured, model_data, pass_of, worked
 
 
-def models(json: AsJson = False, csv: AsCsv = False, markdown: AsMarkdown = False) -> None:
+def models(output: Tables) -> None:
     """List the built-in models.
 
     \b
@@ -39,7 +23,7 @@ def models(json: AsJson = False, csv: AsCsv = False, markdown: AsMarkdown = Fals
       fxopt models
       fxopt models --json
     """
-    form = form_of(json, csv, markdown)
+    form = output.form
     with progress("importing torch", form):
         from fxopt.models import ZOO
     found = [{"name": one.key, "title": one.title, "description": one.description} for one in ZOO]
@@ -47,25 +31,33 @@ def models(json: AsJson = False, csv: AsCsv = False, markdown: AsMarkdown = Fals
     show(Answer({"models": found}, tables=[Table("", ("name", "model", "description"), rows)]), form, "models")
 
 
-def passes(json: AsJson = False, csv: AsCsv = False, markdown: AsMarkdown = False) -> None:
-    """List the passes, and the rewrite that each makes.
+def passes(output: Tables) -> None:
+    """List the passes, the rewrite that each makes, and the package that brings it.
 
     \b
     Examples:
       fxopt passes
       fxopt passes --markdown > passes.md
     """
-    form = form_of(json, csv, markdown)
+    form = output.form
     with progress("importing torch", form):
-        from fxopt import ALL_PASSES
+        from fxopt.errors import remarks
+        from fxopt.passes import others_installed, registered_passes
+
+        with remarks():  # they are told below
+            others = others_installed()
     found = []
-    for kind in ALL_PASSES:
+    for kind in registered_passes():
         one = kind()
         arguments = {} if kind.__init__ is object.__init__ else dict(inspect.signature(kind).parameters)
         defaults = {name: each.default for name, each in arguments.items()}
-        found.append({"name": one.name, "summary": one.summary, "arguments": defaults})
-    rows = [(one["name"], one["summary"], _arguments(one["arguments"])) for one in found]
-    show(Answer({"passes": found}, tables=[Table("", ("pass", "rewrite", "arguments"), rows)]), form, "passes")
+        package = others.package_of(one) or "fxopt"
+        found.append({"name": one.name, "summary": one.summary, "arguments": defaults, "package": package})
+    rows = [(one["name"], one["summary"], _arguments(one["arguments"]), one["package"]) for one in found]
+    columns = ("pass", "rewrite", "arguments", "package")
+    left_out = [str(one) for one in others.refused]
+    answer = Answer({"passes": found, "left_out": left_out}, tables=[Table("", columns, rows)], notes=left_out)
+    show(answer, form, "passes")
 
 
 def _arguments(defaults: Any) -> str:
@@ -74,13 +66,9 @@ def _arguments(defaults: Any) -> str:
 
 def capture(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
+    sizes: Sizes,
+    output: Tables,
     code: Annotated[bool, typer.Option("--code", help="Print the code of the graph.")] = False,
-    json: AsJson = False,
-    csv: AsCsv = False,
-    markdown: AsMarkdown = False,
 ) -> None:
     """Capture a model as a graph, and tell how: free sizes, conditions, nodes.
 
@@ -92,8 +80,8 @@ def capture(
       fxopt capture my_package.models:make_model --input 2x3x224x224
       fxopt capture model.py:make_model --code
     """
-    form = form_of(json, csv, markdown)
-    bench = captured(Wanted(model, batch, sequence, input or ()), form, ())
+    form = output.form
+    bench = captured(model, sizes, form, ())
     gm = bench.wb.pristine
     report = gm.meta["fxopt"]
     nodes = [_node(node) for node in gm.graph.nodes]
@@ -150,14 +138,10 @@ def _node(node: Any) -> dict[str, Any]:
 
 def scan(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
+    sizes: Sizes,
+    output: Tables,
+    passes: Passes = None,
     most: Annotated[int, typer.Option("--most", min=0, help="Show so many sites and near misses of each pass.")] = 5,
-    json: AsJson = False,
-    csv: AsCsv = False,
-    markdown: AsMarkdown = False,
 ) -> None:
     """Show where passes apply, and why they leave other places alone.
 
@@ -166,12 +150,12 @@ def scan(
     \b
     Examples:
       fxopt scan bert-base
+      fxopt scan google-bert/bert-base-uncased
       fxopt scan resnet-50 -p FuseBatchNorm2dInConv2d --most 20
       fxopt scan model.py:make_model --json
     """
-    form = form_of(json, csv, markdown)
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = captured(wanted, form, [pass_of(text) for text in pass_] if pass_ else None)
+    form = output.form
+    bench = captured(model, sizes, form, [pass_of(text) for text in passes] if passes else None)
     states = bench.wb.states
     data = {"model": model_data(bench.given), "passes": [_scanned(state) for state in states]}
     if form is Form.table:
@@ -224,36 +208,29 @@ def _misses(state: Any) -> Iterator[tuple[str, str, str]]:
 
 def draw(
     model: ModelArgument,
+    sizes: Sizes,
+    choice: Choice,
+    output: Plain,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", metavar="FILE", help="Write to a file ending in .svg or .dot; else DOT to the shell."
+            "--out", "-o", metavar="FILE", help="Write to a file ending in .svg, .png, .pdf or .dot; else DOT."
         ),
     ] = None,
     unfold: Annotated[bool, typer.Option("--unfold", help="Open every module; else only the outer ones.")] = False,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
-    json: AsJson = False,
 ) -> None:
-    """Draw the graph, with passes on if you name some, as SVG or DOT.
+    """Draw the graph, with passes on if you name some, as a picture or DOT.
 
     \b
     Examples:
       fxopt draw bert-base -o bert.svg
       fxopt draw bert-base -p MergeLinears --unfold -o merged.dot
     """
-    form = form_of(json)
-    if out is not None and out.suffix not in (".svg", ".dot"):
-        raise UsageError(f"--out {out}: give a file that ends in .svg or .dot")
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form, needed=False)
-    from fxopt.view import GraphView, default_unfolded, to_dot, to_svg
+    form = output.form
+    if out is not None and out.suffix not in (".svg", ".png", ".pdf", ".dot"):
+        raise UsageError(f"--out {out}: give a file that ends in .svg, .png, .pdf or .dot")
+    bench = worked(model, sizes, choice, form, needed=False)
+    from fxopt.view import GraphView, default_unfolded, to_dot, to_picture
 
     view = GraphView.of(bench.wb.current)
     dot = to_dot(view, None if unfold else default_unfolded(view))
@@ -262,7 +239,7 @@ def draw(
         show(Answer(data, text=dot), form, "draw")
         return
     with progress("drawing", form):
-        content = to_svg(dot) if out.suffix == ".svg" else dot.encode()
+        content = dot.encode() if out.suffix == ".dot" else to_picture(dot, out.suffix[1:])  # type: ignore[arg-type]
     written(out, content)
     show(Answer(data, [f"{out}: {len(view.nodes):,} nodes"]), form, "draw")
 

@@ -3,52 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fxopt_cli.options import (
-    AsCsv,
-    AsJson,
-    AsMarkdown,
-    Batch,
-    Every,
-    Inputs,
-    ModelArgument,
-    Only,
-    Passes,
-    RecipeFile,
-    Without,
-    form_of,
-)
-from fxopt_cli.options import (
-    Sequence as Tokens,
-)
+from fxopt_cli.options import Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
-from fxopt_cli.work import Choice, Wanted, model_data, passes_data, worked
+from fxopt_cli.sources import UsageError
+from fxopt_cli.work import model_data, passes_data, worked
+
+if TYPE_CHECKING:
+    from fxopt import Workbench
 
 _PARAMETERS = ("module", "class", "parameters before", "parameters after", "bytes before", "bytes after", "change")
 
 
 def compare(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
+    sizes: Sizes,
+    choice: Choice,
+    output: Tables,
     reference: Annotated[
         bool,
         typer.Option(
             "--reference/--no-reference", help="Judge by the original in float64, which takes twice its memory."
         ),
     ] = True,
-    json: AsJson = False,
-    csv: AsCsv = False,
-    markdown: AsMarkdown = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the comparison as one page too, which opens from disk."),
+    ] = None,
 ) -> None:
     """Compare the rewritten graph with the original: outputs, judged by rounding, and parameters.
 
@@ -59,10 +44,10 @@ def compare(
       fxopt compare bert-base -p MergeLinears
       fxopt compare resnet-50 --all --markdown
       fxopt compare model.py:make_model --recipe merged.json --json
+      fxopt compare bert-base -p MergeLinears --html merged.html
     """
-    form = form_of(json, csv, markdown)
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    form = output.form
+    bench = worked(model, sizes, choice, form)
     with progress("running both", form):
         from fxopt.evidence import compare_outputs, parameter_table
 
@@ -82,13 +67,25 @@ def compare(
             "not_covered": numerics.not_covered,
         },
         "parameters": {"before": asdict(parameters.before), "after": asdict(parameters.after), "changed": changed},
+        "html": str(html) if html is not None else None,
     }
+    if html is not None:
+        _write_page(html, wb, given.title)
     lines = [f"outputs: {numerics.verdict}", f"parameters: {parameters.summary}"]
     lines += [f"not covered: {one}" for one in numerics.not_covered]
     tables = (_short_tables if form is Form.table else _whole_tables)(outputs, changed)
     show(Answer(data, lines, tables), form, "compare")
     if numerics.fits is False:
         raise typer.Exit(Exit.no)
+
+
+def _write_page(file: Path, wb: Workbench, title: str) -> None:
+    from fxopt.ui.report import comparison_html
+
+    try:
+        file.write_text(comparison_html(wb, title), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--html {file}: it cannot be written ({error.strerror})") from None
 
 
 def _short_tables(outputs: list[dict[str, Any]], changed: list[dict[str, Any]]) -> list[Table]:
@@ -134,19 +131,11 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def bench(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
+    sizes: Sizes,
+    choice: Choice,
+    output: Tables,
     rounds: Annotated[int, typer.Option("--rounds", min=6, max=1000, help="Rounds to measure.")] = 15,
     budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends.")] = 60.0,
-    json: AsJson = False,
-    csv: AsCsv = False,
-    markdown: AsMarkdown = False,
 ) -> None:
     """Measure the latency of the rewritten graph beside the original, on one thread of this machine.
 
@@ -157,9 +146,8 @@ def bench(
       fxopt bench resnet-50 -p FuseBatchNorm2dInConv2d
       fxopt bench bert-base --all --rounds 30 --json
     """
-    form = form_of(json, csv, markdown)
-    wanted = Wanted(model, batch, sequence, input or ())
-    made = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    form = output.form
+    made = worked(model, sizes, choice, form)
     with progress("measuring", form) as tell:
         from fxopt.evidence import measure
 

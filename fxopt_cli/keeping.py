@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.names import complete_model
-from fxopt_cli.options import AsJson, Batch, Every, Inputs, ModelArgument, Only, Passes, RecipeFile, Without, form_of
-from fxopt_cli.options import Sequence as Tokens
-from fxopt_cli.output import Answer, Exit, counted, progress, show
+from fxopt_cli.names import complete_model, model_names
+from fxopt_cli.options import Choice, ModelArgument, Plain, Sizes
+from fxopt_cli.output import Answer, Exit, Form, counted, progress, show
 from fxopt_cli.sources import UsageError
-from fxopt_cli.work import Choice, Wanted, captured, model_data, passes_data, passes_table, worked
+from fxopt_cli.work import captured, model_data, passes_data, passes_table, worked
+
+
+class ExportKind(StrEnum):
+    """The form of an export."""
+
+    python = "python"
+    pt2 = "pt2"
+    onnx = "onnx"
+
 
 RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.")]
 OtherModel = Annotated[
@@ -28,14 +38,12 @@ OtherModel = Annotated[
 
 def replay(
     recipe: RecipeArgument,
+    sizes: Sizes,
+    output: Plain,
     model: OtherModel = None,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
     rest: Annotated[
         bool, typer.Option("--rest", help="Where parts of the recipe no longer apply, apply the rest.")
     ] = False,
-    json: AsJson = False,
 ) -> None:
     """Do the work of a recipe again, and say whether the result is the same.
 
@@ -46,11 +54,11 @@ def replay(
       fxopt replay merged.json
       fxopt replay merged.json model.py:make_model --rest
     """
-    form = form_of(json)
+    form = output.form
     with progress("importing torch", form):
         from fxopt import Recipe
     loaded = Recipe.load(recipe)
-    bench = captured(_wanted(loaded, recipe, model, batch, sequence, input or ()), form, loaded.passes())
+    bench = captured(*_model_of(loaded, recipe, model, sizes), form, loaded.passes())
     with progress("replaying", form):
         found = loaded.replay(bench.wb, strict=not rest)
     data = {
@@ -75,31 +83,33 @@ def replay(
 def export(
     model: ModelArgument,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FOLDER", help="Write here; made if it is missing.")],
+    sizes: Sizes,
+    choice: Choice,
+    output: Plain,
     name: Annotated[str, typer.Option("--name", help="Of the files: NAME.py and NAME.safetensors.")] = "model",
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
-    json: AsJson = False,
+    kind: Annotated[
+        ExportKind, typer.Option("--as", help="Python and safetensors, a program of torch.export, or ONNX.")
+    ] = ExportKind.python,
 ) -> None:
-    """Write the graph, with passes on if you name some, as a Python file and safetensors that need torch alone.
+    """Write the graph, with passes on if you name some, as files that need neither fxopt nor the model's code.
+
+    It is a Python file and safetensors that need torch alone, unless --as says pt2 or onnx: NAME.pt2, NAME.onnx.
 
     \b
     Examples:
       fxopt export digits_conv_net -p FuseBatchNorm2dInConv2d -o exported
       fxopt export model.py:make_model --recipe merged.json -o exported --name merged
+      fxopt export digits_conv_net --as pt2 -o exported
     """
-    form = form_of(json)
+    form = output.form
     if not name.isidentifier():
         raise UsageError(f"--name {name}: it cannot be imported; give a name such as model")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: this is a file; give a folder")
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form, needed=False)
+    bench = worked(model, sizes, choice, form, needed=False)
+    if kind is not ExportKind.python:
+        _export_program(bench, out, name, kind, form)
+        return
     with progress("writing", form):
         from fxopt.export import export_python
 
@@ -120,7 +130,33 @@ def export(
     show(Answer(data, lines), form, "export")
 
 
-def _wanted(loaded: Any, file: Path, model: str | None, batch: int | None, sequence: int | None, inputs: Any) -> Wanted:
+def _export_program(bench: Any, out: Path, name: str, kind: ExportKind, form: Form) -> None:
+    from fxopt.errors import remarks
+    from fxopt.export import ExportError, export_onnx, program_bytes
+
+    given, file = bench.given, out / f"{name}.{kind}"
+    with progress("writing", form), remarks() as made:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            if kind is ExportKind.onnx:
+                export_onnx(bench.wb.current, file, given.args, given.kwargs)
+            else:
+                file.write_bytes(program_bytes(bench.wb.current, given.args, given.kwargs))
+        except OSError as error:
+            raise ExportError([f"{file} cannot be written ({error.strerror})"], kind) from None
+    data = {
+        "model": model_data(given),
+        "passes": passes_data(bench.wb),
+        "file": str(file),
+        "bytes": file.stat().st_size,
+        "remarks": made,
+    }
+    lines = [f"{file} ({data['bytes']:,} bytes)", *(f"note: {remark}" for remark in made)]
+    show(Answer(data, lines), form, "export")
+
+
+def _model_of(loaded: Any, file: Path, model: str | None, sizes: Sizes) -> tuple[str, Sizes]:
+    """Return the model to replay on, and its sizes: those of the recipe, unless others are given."""
     kind, name = loaded.model.kind, loaded.model.name
     if model is None and kind not in ("zoo", "folder"):
         where = f"{name} in Python" if kind == "python" else f"a {name} that a script had"
@@ -128,8 +164,19 @@ def _wanted(loaded: Any, file: Path, model: str | None, batch: int | None, seque
             f"{file} was made on {where}, and a recipe never runs code: give the model, fxopt replay {file} MODEL"
         )
     if model is not None:
-        return Wanted(model, batch, sequence, inputs)
-    return Wanted(name, batch or loaded.batch, sequence or loaded.sequence, inputs)
+        return model, sizes
+    if not _is_data(kind, name):
+        raise UsageError(f"{file} was made on {name}, which is not here; give the model, fxopt replay {file} MODEL")
+    return name, replace(sizes, batch=sizes.batch or loaded.batch, sequence=sizes.sequence or loaded.sequence)
+
+
+def _is_data(kind: str, name: str) -> bool:
+    """Return whether the name in a recipe is that of weights alone. It may come from a stranger, and name code."""
+    from fxopt.models.hugging_face import is_hub_id
+
+    if kind == "zoo":
+        return name in model_names()
+    return Path(name).is_dir() or (is_hub_id(name) and not name.endswith((".pt2", ".py")))
 
 
 def _lines(found: Any) -> list[str]:

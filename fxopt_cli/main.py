@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from fxopt_cli import inspecting, judging, keeping, page, rewriting
+from fxopt_cli import choosing, inspecting, judging, keeping, page, rewriting, teaching, timing
+from fxopt_cli.options import expanded
 from fxopt_cli.output import Exit, Form, to_json
 from fxopt_cli.sources import ModelFailedError, UsageError
 
@@ -117,10 +118,20 @@ for _name, _command in (
     ("reverse", rewriting.reverse),
     ("compare", judging.compare),
     ("bench", judging.bench),
+    ("times", timing.times),
+    ("bisect", choosing.bisect),
+    ("autotune", choosing.autotune),
     ("replay", keeping.replay),
     ("export", keeping.export),
 ):
-    cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(_command))
+    cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(expanded(_command)))
+
+_about_lessons = "The lessons of the page: list them, check one of your own, read codes that were handed in."
+_lessons = typer.Typer(help=_about_lessons, no_args_is_help=True)
+_lessons.command("list", cls=TyperCommand)(told(expanded(teaching.lessons)))
+_lessons.command("check", cls=TyperCommand)(told(expanded(teaching.check)))
+_lessons.command("code", cls=TyperCommand)(told(expanded(teaching.code)))
+cli.add_typer(_lessons, name="lessons")
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,7 +15,18 @@ def _source(*parts: str) -> ast.Module:
 
 
 def pass_names() -> list[str]:
-    """Return the names of the registered passes: those that stand in ``ALL_PASSES``."""
+    """Return the names of the registered passes: those that stand in ``ALL_PASSES``, then those of other packages.
+
+    That a package's pass can be imported is not checked here.
+    """
+    built_in = _built_in_names()
+    others = sorted(
+        entry_points(group="fxopt.passes"), key=lambda point: (str(point.dist and point.dist.name), point.name)
+    )
+    return list(dict.fromkeys([*built_in, *(point.name for point in others)]))
+
+
+def _built_in_names() -> list[str]:
     for node in _source("passes", "__init__.py").body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ALL_PASSES":
             call = node.value
@@ -25,9 +37,13 @@ def pass_names() -> list[str]:
 def model_names() -> list[str]:
     """Return the keys of the built-in models, those of the zoo."""
     found = []
-    for file in ("trained.py", "architectures.py"):
+    for file in ("trained.py", "architectures.py", "teaching.py"):
         for node in ast.walk(_source("models", file)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("TrainedModel", "Architecture"):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "TrainedModel",
+                "Architecture",
+                "TeachingModel",
+            ):
                 found += [ast.literal_eval(key.value) for key in node.keywords if key.arg == "key"]
     return found
 

@@ -1,9 +1,16 @@
-"""The options that commands share."""
+"""The options that commands share, each declared once.
+
+A command takes a whole group of them as one parameter, `sizes: Sizes`; `expanded` makes options of its fields.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -16,13 +23,12 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A built-in model (see: fxopt models), module:callable, file.py:callable, or a folder with config.json "
-        "and safetensors. A callable makes the model, (model, args) or (model, args, kwargs); it runs as your code.",
+        help="A built-in model (see: fxopt models), module:callable, file.py:callable, a folder with config.json and "
+        "safetensors, owner/name of a Hugging Face model in the cache of this machine, or a .pt2 of torch.export. A "
+        "callable makes the model, (model, args) or (model, args, kwargs); it runs as your code, and so can a .pt2.",
         autocompletion=complete_model,
     ),
 ]
-Batch = Annotated[int | None, typer.Option("--batch", help="Examples in the inputs.", rich_help_panel=_SIZES)]
-Sequence = Annotated[int | None, typer.Option("--sequence", help="Tokens in the inputs.", rich_help_panel=_SIZES)]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(
@@ -33,47 +39,126 @@ Inputs = Annotated[
         rich_help_panel=_SIZES,
     ),
 ]
+
+
 Passes = Annotated[
     list[str] | None,
     typer.Option(
         "--pass",
         "-p",
         metavar="PASS",
-        help="Turn a pass on, by name or with arguments: MergeLinears, \"MergeLinears(keep='view')\". Repeat it for "
-        "several; they run in this order.",
+        help="Turn a pass on, by name or with arguments: MergeLinears, \"MergeLinears(keep='view')\". "
+        "Repeat it for several; they run in this order.",
         rich_help_panel=_CHOICE,
         autocompletion=complete_pass,
     ),
 ]
-Every = Annotated[bool, typer.Option("--all", help="Turn every pass on.", rich_help_panel=_CHOICE)]
-Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only", metavar="PASS:SITE", help="Turn on this site of a pass, and others so named.", rich_help_panel=_CHOICE
-    ),
-]
-Without = Annotated[
-    list[str] | None,
-    typer.Option("--without", metavar="PASS:SITE", help="Leave this site out.", rich_help_panel=_CHOICE),
-]
-RecipeFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--recipe", metavar="FILE", help="Begin with the passes, sites and edits of a recipe.", rich_help_panel=_CHOICE
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON (docs/cli.md has its shape).", rich_help_panel=_FORM)]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Write the tables as CSV.", rich_help_panel=_FORM)]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Write the tables as Markdown.", rich_help_panel=_FORM)]
 
 
-def form_of(json: bool, csv: bool = False, markdown: bool = False) -> Form:
-    """Return the form that the flags choose.
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes and inputs that a command was given for its model."""
 
-    Raises:
-        typer.BadParameter: they choose several.
-    """
-    chosen = [form for form, flag in ((Form.json, json), (Form.csv, csv), (Form.markdown, markdown)) if flag]
-    if len(chosen) > 1:
-        raise typer.BadParameter("give one of --json, --csv and --markdown")
-    return chosen[0] if chosen else Form.table
+    batch: Annotated[int | None, typer.Option("--batch", help="Examples in the inputs.", rich_help_panel=_SIZES)] = None
+    sequence: Annotated[
+        int | None, typer.Option("--sequence", help="Tokens in the inputs.", rich_help_panel=_SIZES)
+    ] = None
+    input: Inputs = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The passes and sites that a command was given."""
+
+    passes: Passes = None
+    every: Annotated[bool, typer.Option("--all", help="Turn every pass on.", rich_help_panel=_CHOICE)] = False
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="PASS:SITE",
+            help="Turn on this site of a pass, and others so named.",
+            rich_help_panel=_CHOICE,
+        ),
+    ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="PASS:SITE", help="Leave this site out.", rich_help_panel=_CHOICE),
+    ] = None
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            "--recipe",
+            metavar="FILE",
+            help="Begin with the passes, sites and edits of a recipe.",
+            rich_help_panel=_CHOICE,
+        ),
+    ] = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is turned on."""
+        return not (self.passes or self.every or self.only or self.recipe)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The form of an answer without tables: sentences or JSON."""
+
+    json: Annotated[
+        bool, typer.Option("--json", help="Write JSON (docs/cli.md has its shape).", rich_help_panel=_FORM)
+    ] = False
+
+    @property
+    def form(self) -> Form:
+        return Form.json if self.json else Form.table
+
+
+@dataclass(frozen=True)
+class Tables(Plain):
+    """The form of an answer with tables."""
+
+    csv: Annotated[bool, typer.Option("--csv", help="Write the tables as CSV.", rich_help_panel=_FORM)] = False
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Write the tables as Markdown.", rich_help_panel=_FORM)
+    ] = False
+
+    @property
+    def form(self) -> Form:
+        """The form that the flags choose.
+
+        Raises:
+            typer.BadParameter: they choose several.
+        """
+        flags = ((Form.json, self.json), (Form.csv, self.csv), (Form.markdown, self.markdown))
+        chosen = [form for form, flag in flags if flag]
+        if len(chosen) > 1:
+            raise typer.BadParameter("give one of --json, --csv and --markdown")
+        return chosen[0] if chosen else Form.table
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameters of one of these classes are replaced by the options that the class holds."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    options = {
+        name: [(one.name, one.default) for one in fields(groups[name])] if name in groups else [(name, given.default)]
+        for name, given in inspect.signature(command).parameters.items()
+    }
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = {name: group(**{one: given.pop(one) for one, _ in options[name]}) for name, group in groups.items()}
+        command(**made, **given)
+
+    types = hints | {
+        name: hint for group in groups.values() for name, hint in get_type_hints(group, include_extras=True).items()
+    }
+    keywords = [
+        inspect.Parameter(one, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[one])
+        for each in options.values()
+        for one, default in each
+    ]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in keywords}
+    return run

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import sys
@@ -76,10 +74,14 @@ def show(answer: Answer, form: Form, command: str) -> None:
         sys.stdout.write(to_json({"command": command, **answer.data}))
         return
     if form is Form.csv:
-        sys.stdout.write("\n".join(map(to_csv, answer.tables)))
+        from fxopt.export.tables import csv_of
+
+        sys.stdout.write("\n".join(csv_of(table.columns, table.rows) for table in answer.tables))
         return
     if form is Form.markdown:
-        sys.stdout.write("\n".join(map(to_markdown, answer.tables)))
+        from fxopt.export.tables import markdown_of
+
+        sys.stdout.write("\n".join(markdown_of(table.columns, table.rows, table.title) for table in answer.tables))
         return
     console = Console(highlight=False, soft_wrap=True)
     for line in answer.lines:
@@ -118,37 +120,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence | frozenset | set):
         return [_plain(inner) for inner in value]
     return str(value)
-
-
-def to_csv(table: Table) -> str:
-    """Return a table as CSV, one header line first.
-
-    A text that a spreadsheet would take for a formula gets an apostrophe before it.
-    """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows([[_harmless(cell) for cell in row] for row in table.rows])
-    return out.getvalue()
-
-
-def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r") else cell
-
-
-def to_markdown(table: Table) -> str:
-    """Return a table in GitHub's Markdown, under its title."""
-    lines = [f"### {table.title}", ""] if table.title else []
-    lines += ["| " + " | ".join(map(_cell, table.columns)) + " |", "|" + " --- |" * len(table.columns)]
-    lines += ["| " + " | ".join(map(_cell, row)) + " |" for row in table.rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(value: Any) -> str:
-    text = "" if value is None else str(value)
-    for character in "\\|`*_<>[]":
-        text = text.replace(character, f"\\{character}")
-    return " ".join(text.split())
 
 
 def _rich(table: Table) -> RichTable:

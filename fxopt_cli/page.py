@@ -15,6 +15,7 @@ from fxopt_cli.sources import UsageError, model_of
 
 HERE = "127.0.0.1"
 """That of `fxopt.ui.command`, whose import would take seconds."""
+LOOPBACK = (HERE, "localhost", "::1")
 
 
 def _offer(models: Sequence[str], inputs: Sequence[str]) -> None:
@@ -24,10 +25,16 @@ def _offer(models: Sequence[str], inputs: Sequence[str]) -> None:
     from fxopt.ui.own_models import OwnModel, offer
 
     given = [model_of(text, None, None, inputs) for text in models]
-    builtin = next((text for text, one in zip(models, given) if one.source.kind != "python"), None)
+    builtin = next((text for text, one in zip(models, given) if one.source.kind in ("zoo", "folder")), None)
     if builtin is not None:
-        raise UsageError(f"{builtin}: the picker of the page has it; give module:callable or file.py:callable here")
-    offer([OwnModel(one.title, one.model, one.args, one.kwargs) for one in given])
+        raise UsageError(
+            f"{builtin}: the picker of the page opens it; give module:callable, file.py:callable or a .pt2 here"
+        )
+    models_here = [OwnModel.of(one.title, one.model, one.args, one.kwargs) for one in given]
+    offer(models_here)
+    for one in models_here:
+        for told in (*one.remarks, *([str(one.captured)] if isinstance(one.captured, Exception) else [])):
+            typer.echo(f"fxopt app: {one.title}: {told}", err=True)
 
 
 class AppCommand(TyperCommand):
@@ -59,7 +66,7 @@ def app(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Models of your own to begin with, as module:callable or file.py:callable; they run as your code.",
+            help="Your own models to begin with: module:callable, file.py:callable or a .pt2; they run as your code.",
         ),
     ] = None,
     input: Inputs = None,
@@ -76,24 +83,54 @@ def app(
         ),
     ] = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen at.")] = 8501,
+    lessons: Annotated[
+        list[Path] | None,
+        typer.Option("--lessons", metavar="FILE", help="A lesson of your own, read anew as you save it, and checked."),
+    ] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Open no browser.")] = False,
+    allow_code: Annotated[
+        bool,
+        typer.Option("--allow-code", help="Let users of this machine write rules in the page, which are run on it."),
+    ] = False,
+    workshop: Annotated[
+        bool,
+        typer.Option(
+            "--workshop", help="Serve a class: small models, captured before it begins, and less for each run."
+        ),
+    ] = False,
 ) -> None:
     """Serve the page.
 
     It listens on this machine alone, and asks no other one for anything. With --serve, others can use it too. They may
     open the models of the picker, and of this machine's folders those below --folders. One run may take 4 GB beside
-    the weights and 2 TFLOP: FXOPT_MOST_GB and FXOPT_MOST_TFLOP say otherwise.
+    the weights and 2 TFLOP: FXOPT_MOST_GB and FXOPT_MOST_TFLOP say otherwise. With --workshop it serves a class:
+    docs/workshop.md has the whole of it.
 
     \b
     Examples:
       fxopt app
       fxopt app model.py:make_model other_package.models:make --headless
+      fxopt app --lessons my-lesson.md
+      fxopt app --allow-code
+      fxopt app --workshop --serve 0.0.0.0 --headless
       fxopt app --serve 0.0.0.0 --folders /models /more-models --headless
     """
     for folder in folders or ():
         if not folder.is_dir() or os.pathsep in str(folder):
             raise UsageError(f"--folders: {folder} is no folder")
+    if workshop and folders:
+        raise UsageError("--workshop opens no folders of this machine; leave --folders out")
+    if allow_code and (workshop or serve not in LOOPBACK):
+        raise UsageError("--allow-code is for this machine alone; leave it out with --serve and --workshop")
+    for file in lessons or ():
+        if not file.is_file():
+            raise UsageError(f"--lessons: {file} is no file")
     _offer(models or (), input or ())
     from fxopt.ui import command
 
-    command.serve(command.Serving(serve, tuple(os.path.abspath(folder) for folder in folders or ()), port, headless))
+    if lessons:
+        from fxopt.ui.own_lessons import offer_lessons
+
+        offer_lessons([file.absolute() for file in lessons])
+    below = tuple(os.path.abspath(folder) for folder in folders or ())
+    command.serve(command.Serving(serve, below, port, headless, allow_code, workshop))

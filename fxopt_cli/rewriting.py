@@ -10,38 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.options import (
-    AsJson,
-    Batch,
-    Every,
-    Inputs,
-    ModelArgument,
-    Only,
-    Passes,
-    RecipeFile,
-    Without,
-    form_of,
-)
-from fxopt_cli.options import Sequence as Tokens
+from fxopt_cli.options import Choice, ModelArgument, Plain, Sizes
 from fxopt_cli.output import Answer, Exit, counted, progress, show
-from fxopt_cli.work import Bench, Choice, Wanted, model_data, passes_data, passes_table, worked
+from fxopt_cli.work import Bench, model_data, passes_data, passes_table, worked
 
 
 def apply(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
+    sizes: Sizes,
+    choice: Choice,
+    output: Plain,
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Save the work as a recipe (JSON).")
     ] = None,
     code: Annotated[bool, typer.Option("--code", help="Print the code of the graph.")] = False,
-    json: AsJson = False,
 ) -> None:
     """Apply passes, show where they rewrote the graph, and save the work as a recipe.
 
@@ -51,9 +33,8 @@ def apply(
       fxopt apply digits_conv_net --all --without FoldBatchNorm:norm
       fxopt apply digits_transformer --only MergeLinears:blocks_0_query --code
     """
-    form = form_of(json)
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    form = output.form
+    bench = worked(model, sizes, choice, form)
     wb = bench.wb
     before, after = wb.portable_fingerprints()
     if save is not None:
@@ -73,7 +54,7 @@ def apply(
     }
     lines = [f"{counted(sites, 'site')} rewritten; {nodes[0]:,} nodes became {nodes[1]:,}"]
     if save is not None:
-        again = ["fxopt", "replay", str(save), *_again(bench, model, input or ())]
+        again = ["fxopt", "replay", str(save), *_again(bench, model, sizes.input or ())]
         lines.append(f"saved as {save}; to do it again: {shlex.join(again)}")
     shown = Answer(data, lines, [passes_table(wb)], wb.current.code.strip() if code else "")
     show(shown, form, "apply")
@@ -95,15 +76,9 @@ def recipe_of(bench: Bench) -> Any:
 
 def reverse(
     model: ModelArgument,
-    batch: Batch = None,
-    sequence: Tokens = None,
-    input: Inputs = None,
-    pass_: Passes = None,
-    every: Every = False,
-    only: Only = None,
-    without: Without = None,
-    recipe: RecipeFile = None,
-    json: AsJson = False,
+    sizes: Sizes,
+    choice: Choice,
+    output: Plain,
 ) -> None:
     """Apply passes and reverse them: is the graph the original again, to the last bit?
 
@@ -114,9 +89,8 @@ def reverse(
       fxopt reverse bert-base --all
       fxopt reverse model.py:make_model -p MergeLinears
     """
-    form = form_of(json)
-    wanted = Wanted(model, batch, sequence, input or ())
-    bench = worked(wanted, Choice(pass_ or (), every, only or (), without or (), recipe), form)
+    form = output.form
+    bench = worked(model, sizes, choice, form)
     from fxopt import fingerprint
 
     wb = bench.wb

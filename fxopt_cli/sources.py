@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from fxopt.recipes import Model
 
 FORMS = (
-    "a built-in model (fxopt models), module:callable, file.py:callable, or a folder with config.json and safetensors"
+    "a built-in model (fxopt models), module:callable, file.py:callable, a folder with config.json and safetensors, "
+    "the id of a Hugging Face model in the cache of this machine, or a .pt2 of torch.export"
 )
 _CALLABLE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)")
-_CODE = (".pt2", ".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
+_CODE = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
 
 
 class UsageError(Exception):
-    """Something wrong that the command was given; the message says what and how to mend it."""
+    """Something wrong that the command was given; the message names it and its remedy."""
 
 
 class ModelFailedError(Exception):
@@ -54,7 +55,8 @@ def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequenc
         ModelFailedError: code of the user's failed.
         fxopt.FxoptError: the model cannot be built.
     """
-    from fxopt.models import ZOO, LocalFolder, model_source
+    from fxopt.models import ZOO, CachedModel, LocalFolder, model_source
+    from fxopt.models.hugging_face import is_hub_id
     from fxopt.recipes import Model
 
     found = _CALLABLE.fullmatch(text)
@@ -62,11 +64,15 @@ def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequenc
         return _sized(model_source(text), Model("zoo", text), batch, sequence, inputs)
     if Path(text).is_dir():
         return _sized(LocalFolder(Path(text)), Model("folder", os.path.abspath(text)), batch, sequence, inputs)
+    if text.endswith(".pt2"):
+        return _program(text, batch, sequence, inputs)
     if text.endswith(_CODE):
         raise UsageError(
             f"{text}: such a file can run code when it is read, so fxopt does not read it. Save safetensors beside a "
             "config.json (model.save_pretrained), or load it in a function of yours and give file.py:function"
         )
+    if found is None and is_hub_id(text) and not text.endswith(".py"):
+        return _sized(CachedModel.of(text), Model("folder", text), batch, sequence, inputs)
     if found is None:
         raise UsageError(_unknown(text, [source.key for source in ZOO]))
     return _called(text, found["where"], found["name"], batch, sequence, inputs)
@@ -77,8 +83,22 @@ def _unknown(text: str, known: Sequence[str]) -> str:
         return f"{text}: name the function in it too, as {text}:make_model"
     near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    hub = " fxopt fetches nothing: of a model on a hub, give the folder that it lies in." if "/" in text else ""
-    return f"no model is called {text!r}.{hint}{hub} A model is {FORMS}"
+    return f"no model is called {text!r}.{hint} A model is {FORMS}"
+
+
+def _program(text: str, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
+    """Return the module of a program of `torch.export`, after a word of warning."""
+    from fxopt.models.from_code import PROGRAM_RUNS_CODE, from_program
+    from fxopt.recipes import Model
+
+    if not Path(text).is_file():
+        raise UsageError(f"there is no file {text}")
+    if batch is not None or sequence is not None:
+        raise UsageError(f"{text} has the inputs that it was exported with; give others with --input, as 2x3x224x224")
+    sys.stderr.write(f"fxopt: {text}: {PROGRAM_RUNS_CODE}\n")
+    made = from_program(Path(text))
+    args, kwargs = (tuple(map(_tensor, inputs)), {}) if inputs else (made.args, made.kwargs)
+    return Given(text, made.model, args, kwargs, Model("given", text))
 
 
 def _sized(source: Any, model: Model, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:

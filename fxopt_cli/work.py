@@ -5,40 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fxopt_cli.options import Choice, Sizes
 from fxopt_cli.output import Form, Table, progress
 from fxopt_cli.sources import Given, UsageError, model_of
 
 if TYPE_CHECKING:
     from fxopt import Pass, Workbench
     from fxopt.recipes import Replay
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """The model, sizes and inputs that a command was given."""
-
-    model: str
-    batch: int | None = None
-    sequence: int | None = None
-    inputs: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The passes and sites that a command was given."""
-
-    passes: Sequence[str] = ()
-    every: bool = False
-    only: Sequence[str] = ()
-    without: Sequence[str] = ()
-    recipe: Path | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.passes or self.every or self.only or self.recipe)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,20 +25,20 @@ class Bench:
     replayed: Replay | None = None
 
 
-def captured(wanted: Wanted, form: Form, passes: Sequence[Pass[Any]] | None = None) -> Bench:
+def captured(model: str, sizes: Sizes, form: Form, passes: Sequence[Pass[Any]] | None = None) -> Bench:
     """Return the captured model on a workbench, with every pass off.
 
     Raises:
         UsageError: the model or its inputs are wrong.
         fxopt.FxoptError: the model cannot be built or captured.
     """
-    with progress(wanted.model, form) as tell:
+    with progress(model, form) as tell:
         tell("importing torch")
         import fxopt
         from fxopt.tracing import CaptureStore
 
         tell("building it")
-        given = model_of(wanted.model, wanted.batch, wanted.sequence, wanted.inputs)
+        given = model_of(model, sizes.batch, sizes.sequence, sizes.input or ())
 
         def told(stage: str) -> bool:
             tell(stage)
@@ -78,7 +53,7 @@ def captured(wanted: Wanted, form: Form, passes: Sequence[Pass[Any]] | None = No
         return Bench(given, fxopt.Workbench(gm, passes=passes))
 
 
-def worked(wanted: Wanted, choice: Choice, form: Form, *, needed: bool = True) -> Bench:
+def worked(model: str, sizes: Sizes, choice: Choice, form: Form, *, needed: bool = True) -> Bench:
     """Return the captured model with the chosen passes on.
 
     Raises:
@@ -92,10 +67,10 @@ def worked(wanted: Wanted, choice: Choice, form: Form, *, needed: bool = True) -
     if choice.recipe is not None:
         recipe = Recipe.load(choice.recipe)
         rest = [one for one in _passes_of(choice) if one.signature not in {mine.signature for mine in recipe.passes()}]
-        bench = captured(wanted, form, [*recipe.passes(), *rest])
+        bench = captured(model, sizes, form, [*recipe.passes(), *rest])
         bench = Bench(bench.given, bench.wb, recipe.replay(bench.wb))
     else:
-        bench = captured(wanted, form, _passes_of(choice))
+        bench = captured(model, sizes, form, _passes_of(choice))
     with progress("rewriting", form):
         _turn_on(bench.wb, choice)
     return bench
@@ -103,14 +78,14 @@ def worked(wanted: Wanted, choice: Choice, form: Form, *, needed: bool = True) -
 
 def _passes_of(choice: Choice) -> list[Pass[Any]]:
     """Return the chosen passes in the order in which they were given, and then the other registered ones."""
-    from fxopt import ALL_PASSES
+    from fxopt import registered_passes
 
-    chosen = [pass_of(text) for text in choice.passes]
+    chosen = [pass_of(text) for text in choice.passes or ()]
     names = [one.name for one in chosen]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise UsageError(f"--pass names {twice} twice")
-    others = [kind() for kind in ALL_PASSES if kind.__name__ not in names]
+    others = [kind() for kind in registered_passes() if kind.__name__ not in names]
     return [*chosen, *others]
 
 
@@ -139,11 +114,11 @@ def pass_of(text: str) -> Pass[Any]:
 
 
 def _turn_on(wb: Workbench, choice: Choice) -> None:
-    for pass_ in wb.passes if choice.every else [pass_of(text) for text in choice.passes]:
+    for pass_ in wb.passes if choice.every else [pass_of(text) for text in choice.passes or ()]:
         wb.turn_on(pass_)
-    for text in choice.only:
+    for text in choice.only or ():
         wb.turn_on(*_site(wb, "--only", text))
-    for text in choice.without:
+    for text in choice.without or ():
         wb.turn_off(*_site(wb, "--without", text))
     failed = next((state for state in wb.states if state.error), None)
     if failed is not None:

@@ -20,6 +20,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the workers of a run share one folder of kept captures
         folder = tempfile.TemporaryDirectory(prefix="fxopt-cache-")
         os.environ["FXOPT_CACHE"] = folder.name
+        os.environ["FXOPT_AHEAD"] = "0"  # or each server of the tests would capture all models
         config.add_cleanup(folder.cleanup)
 
 

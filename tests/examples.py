@@ -214,7 +214,7 @@ class Functional(nn.Module):
 
 
 class Mixed(nn.Module):
-    """A little of everything, to be exported: what becomes of layers when they are operators."""
+    """A little of everything, to be exported: layers that become operators."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,49 +22,77 @@ _PLACES = tuple(
 class Lines:
     """Counts the lines that run in the rewriting machine, and raises at line number `at`.
 
-    With `again`, it raises a second time, as many lines later, while the first interruption is rolled back.
+    With `again`, it raises a second time, as many lines later, while the first interruption is rolled back. With
+    `instructions`, it counts the instructions of Python instead, of which a line has several.
     """
 
-    def __init__(self, at: int = 0, again: int = 0) -> None:
+    def __init__(self, at: int = 0, again: int = 0, instructions: bool = False) -> None:
+        self._counted = "opcode" if instructions else "line"
         self.count = 0
         self.at = at
         self.again = again
         self.where = ""
+        # Python 3.11 borrows the functions that trace: a method bound anew at each call may be gone while it runs
+        self._on_call, self._on_line = self._call, self._line
 
     def run(self, act: Callable[[], object]) -> bool:
-        """Run an act; return whether it was interrupted."""
-        known = sys.gettrace()
-        sys.settrace(self._call)
-        if self.again:
-            sys.setprofile(self._trace_on)
-        try:
-            act()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.setprofile(None)
-            sys.settrace(known)
-        return False
+        """Run an act in a thread of its own, where no earlier interruption has disturbed tracing.
+
+        Returns:
+            whether it was interrupted.
+        """
+        raised: list[BaseException] = []
+
+        def traced() -> None:
+            sys.settrace(self._on_call)
+            if self.again:
+                sys.setprofile(self._trace_on)
+            try:
+                act()
+            except BaseException as error:  # noqa: BLE001 - raised below
+                raised.append(error)
+            finally:
+                sys.setprofile(None)
+                sys.settrace(None)
+
+        thread = threading.Thread(target=traced)
+        thresholds = gc.get_threshold()
+        gc.set_threshold(0)  # finalizers of other tests' cycles would be counted, and swallow what is raised in them
+        thread.start()
+        thread.join()
+        gc.set_threshold(*thresholds)
+        if raised and not isinstance(raised[0], KeyboardInterrupt):
+            raise raised[0]
+        return bool(raised)
 
     def _trace_on(self, frame: FrameType | None, event: str, arg: Any) -> None:
         """Trace again after the first interruption: Python ends a trace whose function raises."""
         if self.where and sys.gettrace() is None:
-            sys.settrace(self._call)
+            sys.settrace(self._on_call)
             while frame is not None:
                 if frame.f_code.co_filename.startswith(_PLACES):
-                    frame.f_trace = self._line
+                    frame.f_trace = self._on_line
                 frame = frame.f_back
 
     def _call(self, frame: FrameType, event: str, arg: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(_PLACES) else None
+        if not frame.f_code.co_filename.startswith(_PLACES):
+            return None
+        if self._counted == "opcode":
+            frame.f_trace_opcodes = True
+        return self._on_line
 
     def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line":
+        if event == self._counted:
             self.count += 1
             if self.count == self.at or (self.again and self.count == self.at + self.again):
                 self.where += f" {Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
                 raise KeyboardInterrupt(self.where)
-        return self._line
+        return self._on_line
+
+
+def last(count: int, of: int) -> range:
+    """The numbers of the last lines, where an act is committed: all of them, and no more than so many."""
+    return range(max(1, of - count + 1), of + 1)
 
 
 def moments(count: int, of: int, seed: str) -> Iterator[int]:
@@ -76,7 +104,7 @@ def moments(count: int, of: int, seed: str) -> Iterator[int]:
 
 
 def state_of(gm: GraphModule) -> tuple[object, ...]:
-    """All that an act may change, more than a fingerprint: what a graph keeps for itself too."""
+    """All that an act may change, more than a fingerprint: the graph's own records too."""
     users = [(node.name, [user.name for user in node.users]) for node in gm.graph.nodes]
     names = gm.graph._graph_namespace
     return (

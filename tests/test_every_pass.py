@@ -1,7 +1,6 @@
 """The laws that every registered pass obeys, on every example model."""
 
 import functools
-import io
 import random
 import warnings
 from pathlib import Path
@@ -10,36 +9,20 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.fx import GraphModule
 
 import fxopt
 from fxopt import ALL_PASSES, Exactness, Pass, Workbench, fingerprint
 from fxopt.core import Ledger, shared_copy
 from fxopt.testing import LAWS, Case, Law, check, title
+from fxopt.testing.outputs import compare_outputs
 from tests.examples import Example, outputs
 from tests.passes.declared import EXAMPLES, file_of_tests
 from tests.quick import one_of_four, third
+from tests.saving import saved_and_loaded
 
 PASSES = [kind() for kind in ALL_PASSES]
 every_pass = pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
 every_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e.name)
-
-EPS = torch.finfo(torch.float32).eps
-
-
-def assert_as_exact(example: Example, before: GraphModule, after: GraphModule, claims: list[Exactness]) -> None:
-    for seed in (1, 2, 3):
-        x = example.inputs(seed)
-        old, new = outputs(before, x), outputs(after, x)
-        exact = outputs(example.eager().double(), tuple(t.double() for t in x))
-        for a, b, reference in zip(old, new, exact, strict=True):
-            assert a.shape == b.shape
-            assert a.dtype == b.dtype
-            if set(claims) <= {Exactness.BITWISE}:
-                assert torch.equal(a, b)
-            old_error = (a.double() - reference).abs().max()
-            new_error = (b.double() - reference).abs().max()
-            assert new_error <= 4 * old_error + 32 * EPS * reference.abs().max().clamp(min=1)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +121,14 @@ def test_any_order_of_switching_gives_the_graph_of_what_is_on(example: Example) 
 
 @pytest.mark.parametrize("example", third(EXAMPLES), ids=lambda e: e.name)
 def test_all_passes_together_keep_the_numbers_and_reverse_in_any_order(example: Example) -> None:
-    gm, before = example.graph(), example.graph()
+    gm = example.graph()
     start = fingerprint(gm)
     draw = random.Random(1)
     for _ in range(6):
         order = draw.sample(PASSES, len(PASSES))
         for pass_ in order:
             pass_(gm)
-        assert_as_exact(example, before, gm, [Exactness.ROUNDING])
+        compare_outputs(case_of(example), gm, {Exactness.ROUNDING})
         with warnings.catch_warnings():
             # a site that rested on what is reversed is undone with it, which is said in a warning
             warnings.filterwarnings("ignore", ".* rested on ", fxopt.FxoptWarning)
@@ -153,14 +136,6 @@ def test_all_passes_together_keep_the_numbers_and_reverse_in_any_order(example: 
                 pass_.undo(gm)
         gm.recompile()
         assert fingerprint(gm) == start
-
-
-def saved_and_loaded(gm: GraphModule) -> GraphModule:
-    file = io.BytesIO()
-    torch.save(gm, file)
-    file.seek(0)
-    loaded: GraphModule = torch.load(file, weights_only=False)
-    return loaded
 
 
 @pytest.mark.parametrize(("pass_", "example"), one_of_four(PASSES, EXAMPLES), ids=lambda value: value.name)
@@ -172,7 +147,7 @@ def test_the_way_back_survives_a_file_of_torch_save(pass_: Pass[Any], example: E
         pytest.skip("torch cannot pickle the module of an exported program: its hooks are functions without a name")
     gm = example.graph()
     if saved_and_loaded(gm).code != gm.code:  # torch traces a graph again, and may put reads of weights elsewhere
-        gm = torch.fx.symbolic_trace(example.model())
+        gm = fxopt.annotate(torch.fx.symbolic_trace(example.model()), *example.inputs())
     pristine = saved_and_loaded(gm)
     before = {name: t.numpy().tobytes() for name, t in gm.state_dict().items()}
     pass_(gm)

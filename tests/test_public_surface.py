@@ -1,4 +1,4 @@
-"""What a user imports, and what it takes to import it."""
+"""The names that a user imports, and the packages that this takes."""
 
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 """`check_pass` finds passes that do not obey the laws."""
 
+import math
 import operator
 import random
 from collections.abc import Callable
@@ -13,9 +14,8 @@ from torch.fx import GraphModule, Node
 
 import fxopt
 from fxopt import Exactness, Match, Miss, Pass, Rewriter
-from fxopt import testing as laws
 from fxopt.core import GraphIndex, Unmet
-from fxopt.testing import LAWS, Case, Law, LawBroken, check, check_pass, title
+from fxopt.testing import LAWS, Case, Law, LawBroken, check, check_pass, laws, title
 from tests.passes.asserts import Net
 from tests.quick import third
 
@@ -61,6 +61,38 @@ class NotTheSameBits(DoubleNegation):
         rewriter.set_call(match.anchor, "call_function", operator.mul, (x, 4.0), {})
 
 
+class LosesTheSignOfZero(DoubleNegation):
+    """Replace `x * 4` with `x * 4 + 0`."""
+
+    def rewrite(self, match: Product, rewriter: Rewriter) -> None:
+        product = rewriter.call_function(operator.mul, match.anchor.args, made_from=(match.anchor,))
+        rewriter.set_call(match.anchor, "call_function", operator.add, (product, 0), {})
+
+
+class LosesInfinity(DoubleNegation):
+    """Replace `x * 4` with a product of finite numbers."""
+
+    def rewrite(self, match: Product, rewriter: Rewriter) -> None:
+        x = rewriter.call_function(torch.clamp, (match.anchor.args[0], -1e30, 1e30), made_from=(match.anchor,))
+        rewriter.set_call(match.anchor, "call_function", operator.mul, (x, 4), {})
+
+
+class LosesNaN(DoubleNegation):
+    """Replace `x * 4` with a product of numbers."""
+
+    def rewrite(self, match: Product, rewriter: Rewriter) -> None:
+        x = rewriter.call_function(torch.nan_to_num, (match.anchor.args[0], 1, math.inf, -math.inf), made_from=())
+        rewriter.set_call(match.anchor, "call_function", operator.mul, (x, 4), {})
+
+
+class Underflows(DoubleNegation):
+    """Replace `x * 4` with `x / 2**100 * 2**102`."""
+
+    def rewrite(self, match: Product, rewriter: Rewriter) -> None:
+        x = rewriter.call_function(operator.truediv, (match.anchor.args[0], 2.0**100), made_from=(match.anchor,))
+        rewriter.set_call(match.anchor, "call_function", operator.mul, (x, 2.0**102), {})
+
+
 class BehindTheBack(DoubleNegation):
     """Replace `x * 4` by hand."""
 
@@ -69,7 +101,7 @@ class BehindTheBack(DoubleNegation):
 
 
 class ChangesWhenLooking(DoubleNegation):
-    """Rename what it looks at."""
+    """Rename the node that it looks at."""
 
     def match(self, node: Node, index: GraphIndex) -> Product | Miss | None:
         node.meta["seen"] = True
@@ -114,7 +146,7 @@ class DrawsInPython(DoubleNegation):
 
 
 class Swallows(DoubleNegation):
-    """Ignore what goes wrong."""
+    """Ignore an error."""
 
     def rewrite(self, match: Product, rewriter: Rewriter) -> None:
         try:
@@ -181,7 +213,7 @@ class OffByOne(DoubleNegation):
         raise IndexError("list index out of range")
 
 
-def model(forward: Callable[..., Any] = lambda m, x: m.a(x * 4) * 3 + (x * 4).relu()) -> nn.Module:
+def model(forward: Callable[..., Any] = lambda m, x: (m.a(x * 4) * 3, (x * 4).neg())) -> nn.Module:
     return Net(forward, a=nn.Linear(4, 4)).eval()
 
 
@@ -206,6 +238,10 @@ BROKEN: list[tuple[type[Pass[Any]], Law, str]] = [
     (OffByOne, laws.scan_changes_nothing_and_says_what_apply_does, "IndexError: list index out of range"),
     (Wrong, laws.outputs_are_as_exact_as_declared, "differs by"),
     (NotTheSameBits, laws.outputs_are_as_exact_as_declared, "is declared to have the same bits"),
+    (LosesTheSignOfZero, laws.outputs_are_as_exact_as_declared, "for signed zeros is declared to have the same bits"),
+    (LosesInfinity, laws.outputs_are_as_exact_as_declared, "and differs by"),
+    (LosesNaN, laws.outputs_are_as_exact_as_declared, "for NaN is declared to have the same bits"),
+    (Underflows, laws.outputs_are_as_exact_as_declared, "for the largest and smallest numbers is declared"),
     (BehindTheBack, laws.reverse_restores_everything_to_the_bit, "the code was"),
     (Restless, laws.a_second_run_finds_nothing, "a scan after the first run finds"),
     (WritesToTheModel, laws.the_users_model_is_never_touched, "a.weight was changed"),

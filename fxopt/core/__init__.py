@@ -5,9 +5,12 @@ import typing as _typing
 from fxopt import errors as _errors
 from fxopt.core.composition import compose
 from fxopt.core.entry import Entry
-from fxopt.core.layer_edit import remove_layer, remove_tensors, set_arguments, set_tensors
+from fxopt.core.function_pass import as_pass
+from fxopt.core.layer_edit import path_beside, remove_layer, remove_tensors, set_arguments, set_tensors
 from fxopt.core.ledger import Ledger
+from fxopt.core.logged import LoggedStep
 from fxopt.core.pass_base import Pass
+from fxopt.core.pipeline import Log, record
 from fxopt.core.retained import bytes_retained, commit
 from fxopt.core.rewriter import Rewriter
 from fxopt.core.transformation import ReversibleTransformation, Transformation
@@ -29,31 +32,37 @@ from fxopt.graph.guards import (
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.jumps import jump_condition
 from fxopt.graph.layer import (
+    ADDMM_CALLS,
     BATCH_NORM_CALLS,
     CONV_CALLS,
     DECOMPOSED_LINEAR_CALLS,
     LINEAR_CALLS,
+    AddmmLayer,
     BatchNormLayer,
     ConvLayer,
     Held,
     Layer,
     LinearLayer,
+    calls_linear,
     layer_of,
 )
 from fxopt.graph.marks import Origin
 from fxopt.graph.metadata import readers_of, reads_metadata_only
 from fxopt.graph.nodes import SourceLine, TensorInfo, info_of, input_of, is_tensor, operation_name, target_name
 from fxopt.graph.replaceable import does_nothing, read_instead_conditions
-from fxopt.graph.site import Match, Miss, Scan
+from fxopt.graph.site import NEEDS_SHAPES, Match, Miss, Scan
 from fxopt.graph.strides import Memory, copy_for, memory_needed, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
 from fxopt.recording.patch import Patch
 
 __all__ = [
+    "ADDMM_CALLS",
     "BATCH_NORM_CALLS",
     "CONV_CALLS",
     "DECOMPOSED_LINEAR_CALLS",
     "LINEAR_CALLS",
+    "NEEDS_SHAPES",
+    "AddmmLayer",
     "BatchNormLayer",
     "Condition",
     "Conditions",
@@ -68,6 +77,8 @@ __all__ = [
     "Layer",
     "Ledger",
     "LinearLayer",
+    "Log",
+    "LoggedStep",
     "Match",
     "Memory",
     "Miss",
@@ -84,7 +95,9 @@ __all__ = [
     "TensorInfo",
     "Transformation",
     "Unmet",
+    "as_pass",
     "bytes_retained",
+    "calls_linear",
     "commit",
     "compose",
     "copy_for",
@@ -105,11 +118,13 @@ __all__ = [
     "needs_contiguous",
     "of_type",
     "operation_name",
+    "path_beside",
     "present",
     "rank_condition",
     "read_instead_conditions",
     "readers_of",
     "reads_metadata_only",
+    "record",
     "remove_layer",
     "remove_tensors",
     "set_arguments",

@@ -7,6 +7,7 @@ from torch.fx import GraphModule
 from fxopt.core.entry import Entry, name_of
 from fxopt.core.gate import finish
 from fxopt.core.ledger import Ledger, act
+from fxopt.core.listening import Call
 from fxopt.core.reversing import undo_entries
 from fxopt.core.signature import digest
 from fxopt.core.transformation import ReversibleTransformation, Transformation
@@ -25,6 +26,14 @@ class Composition(Transformation):
     @property
     def signature(self) -> str:
         return digest("fxopt.compose", {"parts": [part.signature for part in self.parts]})
+
+    def __repr__(self) -> str:
+        options = [] if self.inplace else ["inplace=False"]
+        options += ["until_stable=True"] if isinstance(self, FixedPoint) else []
+        return f"compose({', '.join([*map(repr, self.parts), *options])})"
+
+    def _told(self, name: str, gm: GraphModule, call: Call, reverse: bool) -> GraphModule:
+        return super()._told(name, gm, call, reverse) if reverse else call()  # forward, each part is told
 
     def transform(self, graph_module: GraphModule) -> GraphModule:
         def transformed() -> GraphModule:

@@ -28,6 +28,9 @@ class Entry:
     exactness: Exactness
     patch: Patch
 
+    def __repr__(self) -> str:
+        return f"Entry({self.name}{f' at {self.site}' if self.site else ''}, {len(self.patch.changes)} changes)"
+
     @property
     def name(self) -> str:
         """That of the pass or transformation."""

@@ -17,8 +17,10 @@ from typing import Any, TypeAlias, TypeVar
 from torch.fx import GraphModule
 
 from fxopt.core.savepoint import ObjectState, Savepoint, surely
+from fxopt.errors import expect_graph
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
+from fxopt.process.locks import free_in_forks
 
 T = TypeVar("T")
 
@@ -42,19 +44,19 @@ def transact(
     """
     gate = _gate_of(gm)
     if gate.is_open_here:
-        return gate.within(do, prepare, index) if saves and not part else do()
+        return gate.within(gm, do, prepare, index) if saves and not part else do()
     try:
         try:
-            gate.begin(gm, index, keep)
+            gate.begin(index, keep)
             if saves:
-                gate.save(prepare)
+                gate.save(gm, prepare)
             result = do()
             gate.is_done = True
             return result
         finally:
-            gate.end()
+            gate.end(gm)
     finally:
-        gate.end()  # once more, for the case that the first was interrupted
+        gate.end(gm)  # once more, for the case that the first was interrupted
 
 
 def about_to_change(gm: GraphModule) -> None:
@@ -79,9 +81,8 @@ class _Gate:
     """Admits one thread at a time to a graph module, and holds the states that its acts go back to."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = free_in_forks(threading.RLock())
         self._thread: int | None = None
-        self._gm: GraphModule | None = None
         self._index: GraphIndex | None = None
         self._kept: list[ObjectState] = []
         self._first: Savepoint | None = None
@@ -94,31 +95,29 @@ class _Gate:
     def is_open_here(self) -> bool:
         return self._thread == threading.get_ident()
 
-    def begin(self, gm: GraphModule, index: GraphIndex | None, keep: tuple[Any, ...]) -> None:
+    def begin(self, index: GraphIndex | None, keep: tuple[Any, ...]) -> None:
         self._lock.acquire()
         self.is_done = self.is_fresh = False
-        self._gm, self._index, self._kept = gm, index, []
+        self._index, self._kept = index, []
         self._first = self._latest = None
         self._thread = threading.get_ident()
         self._kept = list(map(ObjectState, keep))
 
-    def save(self, prepare: Prepare) -> None:
-        assert self._gm is not None
-        more = prepare(self._gm)
-        self._first = self._latest = Savepoint(self._gm)
+    def save(self, gm: GraphModule, prepare: Prepare) -> None:
+        more = prepare(gm)
+        self._first = self._latest = Savepoint(gm)
         self.is_fresh = more is None
         if more is not None:
             more()
 
-    def end(self) -> None:
+    def end(self, gm: GraphModule) -> None:
         """Go back unless the act was done, and admit the next one. A second call does nothing."""
         if self.is_open_here:
             if not self.is_done:
                 surely(self._go_back)
                 self.is_done = True
-            if self._gm is not None:
-                _take_off_empty_ledger(self._gm)
-            self._first = self._latest = self._index = self._gm = None
+            _take_off_empty_ledger(gm)
+            self._first = self._latest = self._index = None
             self._kept = []
             self._thread = None
         if self._lock._is_owned():  # type: ignore[attr-defined]  # as `threading.Condition` asks too
@@ -129,12 +128,11 @@ class _Gate:
         for state in self._kept:
             state.restore()
 
-    def within(self, do: Callable[[], T], prepare: Prepare, index: GraphIndex | None) -> T:
+    def within(self, gm: GraphModule, do: Callable[[], T], prepare: Prepare, index: GraphIndex | None) -> T:
         """Run an act that is a part of another, and goes back alone if it fails."""
-        assert self._gm is not None
         if self._latest is None or not self.is_fresh:
-            prepare(self._gm)
-            self._latest = Savepoint(self._gm)
+            prepare(gm)
+            self._latest = Savepoint(gm)
             self.is_fresh = True
         start = self._latest
         try:
@@ -161,5 +159,6 @@ _GATES: weakref.WeakKeyDictionary[GraphModule, _Gate] = weakref.WeakKeyDictionar
 
 
 def _gate_of(gm: GraphModule) -> _Gate:
+    expect_graph(gm, "a pass")
     gate = _GATES.get(gm)
     return gate if gate is not None else _GATES.setdefault(gm, _Gate())

@@ -26,15 +26,15 @@ def set_tensors(layer: Layer, rewriter: Rewriter, **tensors: nn.Parameter | None
     for role, tensor in tensors.items():
         held = layer.held.get(role)
         if held is None and tensor is not None:
-            path = rewriter.free_path(_beside(layer.held["weight"].path, role))
+            path = rewriter.free_path(path_beside(layer.held["weight"].path, role))
             rewriter.set_tensor(path, tensor)
             reader = rewriter.get_attr(path, before=layer.node, info=TensorInfo.of(tensor), made_from=(layer.node,))
             set_arguments(layer, rewriter, **{role: reader})
         elif held is not None and tensor is not None:
-            assert held.reader is not None
             rewriter.set_tensor(held.path, tensor)
-            rewriter.set_info(held.reader, TensorInfo.of(tensor))
-            rewriter.mark(held.reader)
+            if held.reader is not None:
+                rewriter.set_info(held.reader, TensorInfo.of(tensor))
+                rewriter.mark(held.reader)
         elif held is not None:
             set_arguments(layer, rewriter, **{role: None})
             _remove_held(held, rewriter)
@@ -93,7 +93,8 @@ def _remove_unused(path: str, rewriter: Rewriter) -> None:
         rewriter.remove_unused_tensor(path)
 
 
-def _beside(path: str, role: str) -> str:
+def path_beside(path: str, role: str) -> str:
+    """Return the path of a tensor or module in the same module as the weight at `path`, with its name for `role`."""
     parent, _, name = path.rpartition(".")
     name = name.replace("weight", role) if "weight" in name else f"{name}_{role}"
     return f"{parent}.{name}" if parent else name

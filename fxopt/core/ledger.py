@@ -317,7 +317,7 @@ class Ledger(nn.Module):
         new.entries = copy.deepcopy(self.entries, memo)
         new._altered = self._all_altered()
         new._states = [PatchState.of(entry.patch) for entry in new.entries]
-        new._output = next(reversed(gm.graph.nodes)).name if gm is not None else self._output
+        new._output = next(iter(reversed(gm.graph.nodes))).name if gm is not None else self._output
         copied = memo.get(id(gm))  # torch notes the new graph module before it copies its content
         new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing
         return new
@@ -363,7 +363,7 @@ def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
 
 def _rename_output(gm: GraphModule, name: str) -> None:
     """Give the output node its name back: copying a graph module calls it "output"."""
-    output, names = next(reversed(gm.graph.nodes)), gm.graph._graph_namespace._used_names
+    output, names = next(iter(reversed(gm.graph.nodes))), gm.graph._graph_namespace._used_names
     if output.name != name:
         names.discard(output.name)
         output.name = name

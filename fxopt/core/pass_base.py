@@ -16,13 +16,14 @@ from fxopt.core.ledger import Ledger, act
 from fxopt.core.reversing import undo_entries
 from fxopt.core.rewriter import Rewriter, Run
 from fxopt.core.transformation import ReversibleTransformation
-from fxopt.errors import RewriteError
+from fxopt.errors import RewriteError, warn
 from fxopt.graph.conditions import Unmet
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.jumps import jump_condition
 from fxopt.graph.marks import made_by
+from fxopt.graph.nodes import info_of
 from fxopt.graph.site import ALL_MET, M, Match, Miss, Scan
 from fxopt.process.garbage import without_collection
 
@@ -38,6 +39,9 @@ class Pass(ReversibleTransformation, Generic[M]):
 
     targets: ClassVar[tuple[Any, ...]]
     """The functions, method names and module types (with their subclasses) whose calls the pass looks at."""
+
+    needs: ClassVar[str] = ""
+    """The calls without which the pass finds no site, as a noun phrase: "a Linear with a bias"."""
 
     @abstractmethod
     def match(self, node: Node, index: GraphIndex) -> M | Miss | None:
@@ -73,6 +77,11 @@ class Pass(ReversibleTransformation, Generic[M]):
     @property
     def name(self) -> str:
         return type(self).__name__
+
+    @property
+    def label(self) -> str:
+        """The name in plain words, for lists: those of the class name, unless the class has a ``label`` of its own."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", self.name)
 
     @property
     def summary(self) -> str:
@@ -112,7 +121,7 @@ class Pass(ReversibleTransformation, Generic[M]):
                 misses.append(found)
             elif found is not None:
                 matches.append(found)
-        return Scan(tuple(matches), tuple(misses))
+        return Scan(tuple(matches), tuple(misses), self)
 
     def apply(self, index: GraphIndex, sites: Container[str] | None = None) -> tuple[Entry, ...]:
         """Rewrite every match, or those at `sites` only, until none is left; all or nothing.
@@ -277,8 +286,21 @@ class Pass(ReversibleTransformation, Generic[M]):
     def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         if not self._applies:
             return super()._forward(gm, lint_and_recompile)
-        self.apply(GraphIndex(gm))
+        if not self.apply(GraphIndex(gm)):
+            self._say_what_is_unproven(gm)
         return finish(gm) if lint_and_recompile else gm
+
+    def _say_what_is_unproven(self, gm: GraphModule) -> None:
+        """Warn that nothing was done to a graph without shapes, where known ones might have changed that."""
+        if self.sites_on(gm) or any(info_of(node) is not None for node in gm.graph.nodes):
+            return
+        count = sum(miss.unmet.needs_shapes for miss in self.scan(gm).misses)
+        if count:
+            sites = "a site that it" if count == 1 else f"{count} sites that it"
+            warn(
+                f"{self.name} changed nothing: it found {sites} could not prove, as the graph does not say shapes and "
+                f"types. Fill them in: fxopt.annotate(gm, *example)"
+            )
 
     def _undone(self, gm: GraphModule) -> GraphModule | None:
         return gm if self.undo(gm) else None

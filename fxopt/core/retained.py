@@ -11,6 +11,7 @@ from torch.fx import GraphModule
 
 from fxopt.core.ledger import Ledger, act
 from fxopt.core.weight_cache import WeightCache
+from fxopt.errors import expect_graph
 from fxopt.recording.changes import Change
 from fxopt.recording.module_changes import SetAttribute, SetItem, SetMember
 
@@ -31,6 +32,7 @@ def bytes_retained(gm: GraphModule) -> int:
     >>> commit(gm) > 0, bytes_retained(gm)
     (True, 0)
     """
+    expect_graph(gm, "fxopt.bytes_retained")
     needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
     tensors = [
         *(t for entry in Ledger.entries_of(gm) for change in entry.patch.changes for t in _tensors_of(change)),

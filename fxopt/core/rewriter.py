@@ -77,6 +77,9 @@ class Rewriter:
         self.marks_anchor = True
         """Whether the anchor is marked as changed. A pass that says no finds out by itself where it was before."""
 
+    def __repr__(self) -> str:
+        return f"Rewriter({self._pass_name} at {self._site}, {len(self.changes)} changes)"
+
     def patch(self) -> Patch:
         """The changes made, with the anchor, if it is still there, marked against a second match."""
         anchor = self.index.nodes.get(self._site)
@@ -279,6 +282,10 @@ class Rewriter:
         return owner is None or name not in owner._non_persistent_buffers_set
 
     # ----
+
+    def make(self, change: Change) -> None:
+        """Make a change that was found elsewhere."""
+        self._do(change)
 
     def _do(self, change: Change) -> None:
         change.apply(self.index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
@@ -20,6 +21,15 @@ class Signed:
         kind = type(self)
         state = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return digest(f"{kind.__module__}.{kind.__qualname__}", state)
+
+    def __repr__(self) -> str:
+        state = [f"{name}={_short(value)}" for name, value in vars(self).items() if not name.startswith("_")]
+        return f"{type(self).__name__}({', '.join(state)})"
+
+
+def _short(value: Any) -> str:
+    """Return the repr of a value in one line, its middle left out where it is long."""
+    return " ".join(reprlib.repr(value).split())
 
 
 def digest(name: str, state: Mapping[str, Any]) -> str:

@@ -13,10 +13,11 @@ from torch.fx import GraphModule, Node
 from fxopt.core.entry import Entry, name_of
 from fxopt.core.gate import about_to_change, finish
 from fxopt.core.ledger import Ledger, act
+from fxopt.core.listening import Call, told
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_entries
 from fxopt.core.savepoint import ObjectState
 from fxopt.core.signature import Signed
-from fxopt.errors import warn
+from fxopt.errors import expect_graph, warn
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS
@@ -78,6 +79,7 @@ class Transformation(Signed, ABC):
             RewriteError: its changes are out of reach of a record, or reversal is ruled out by a later change. As after
                 any other exception, the graph module is as it was.
         """
+        expect_graph(graph_module, name_of(self))
 
         def called() -> GraphModule:
             if not reverse:
@@ -85,7 +87,12 @@ class Transformation(Signed, ABC):
             result = self._or_nothing(self._backward(graph_module), graph_module)
             return finish(result) if lint_and_recompile else result
 
-        return act(graph_module, called)
+        name = f"{name_of(self)}, reversed" if reverse else name_of(self)
+        return self._told(name, graph_module, lambda: act(graph_module, called), reverse)
+
+    def _told(self, name: str, gm: GraphModule, call: Call, reverse: bool) -> GraphModule:
+        """Make a call on `gm`, through whoever listens to calls in this thread."""
+        return told(name, gm, call)
 
     def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         """Transform `gm`, and put the edits into the ledger of the result."""
@@ -168,7 +175,14 @@ class Transformation(Signed, ABC):
         return self.signature in node.meta.get(MARKS, ())
 
     def get_transformed_nodes(self, graph_module: GraphModule) -> list[Node]:
-        """Return the nodes made or changed by a transformation of this signature, in the order of the graph."""
+        """Return the nodes that a transformation of this signature transformed, in the order of the graph.
+
+        They are those of ``optimum.fx``; `marked_nodes` has the nodes around them that it made or changed too.
+        """
+        return self.marked_nodes(graph_module)
+
+    def marked_nodes(self, graph_module: GraphModule) -> list[Node]:
+        """Return all nodes made or changed by a transformation of this signature, in the order of the graph."""
         signature = self.signature
         return [node for node in graph_module.graph.nodes if signature in node.meta.get(MARKS, ())]
 

@@ -14,6 +14,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.graph.tensor_state import TensorState, counts_writes
+from fxopt.process.locks import free_in_forks
 
 Results: TypeAlias = tuple[nn.Parameter, ...]
 
@@ -48,7 +49,7 @@ class WeightCache:
         self._bytes = 0
         self._gone: list[object] = []
         """The keys whose sources went meanwhile."""
-        self._computing = threading.RLock()
+        self._computing = free_in_forks(threading.RLock())
 
     @staticmethod
     def of(gm: GraphModule) -> WeightCache:

@@ -39,7 +39,7 @@ class Delete(Edit):
             or bool(self.users_take)
             or Unmet(
                 f"{node.name} is read by {', '.join(user.name for user in node.users)}",
-                f"choose what they take instead: {inputs}" if inputs else "let them read other nodes first",
+                f"choose their new input: {inputs}" if inputs else "let them read other nodes first",
                 actual=f"{len(node.users)} users",
                 needed="no user, or an input for them to take",
             )

@@ -60,12 +60,11 @@ def function_of(node: Node, index: GraphIndex) -> Callable[..., Any]:
     if node.op == "call_method":
         return method(str(node.target))
     if node.op == "call_module":
-        module = index.module_of(node)
-        assert module is not None, f"{node.name} calls {node.target}, which is not there"
-        return module
+        return index.gm.get_submodule(str(node.target))
     if node.op == "output":
         return lambda result: result
-    assert callable(node.target), f"{node.name} makes no call"
+    if not callable(node.target):
+        raise TypeError(f"{node.name} is a {node.op}, which calls nothing")
     return node.target
 
 

@@ -131,6 +131,7 @@ class Edit(Pass[EditSite]):
             or not outcome.output
             or Unmet(
                 f"the output of the model would be {outcome.output}",
+                "choose an edit that keeps its shape and dtype",
                 actual=outcome.output,
                 needed="outputs as they are",
             )

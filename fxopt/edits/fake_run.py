@@ -17,10 +17,10 @@ from torch.fx import Node
 
 from fxopt.core import GraphIndex, TensorInfo, Unmet
 from fxopt.edits.draft import Step
-from fxopt.edits.kernels import missing_kernel, numel_of, quiet
+from fxopt.edits.kernels import missing_kernel, numel_of
 from fxopt.edits.sizes import Assignment
 from fxopt.graph.nodes import attribute_of, info_of, inputs_of
-from fxopt.process.fake_tensors import fake_mode
+from fxopt.process.fake_tensors import fake_mode, quiet
 from fxopt.tracing.hygiene import preserved
 
 ROOM = 16
@@ -106,17 +106,18 @@ class FakeRun:
         if isinstance(step.function, nn.Module) and self.index.paths_of(step.function):
             return None
         told = missing_kernel(step, lambda part: new[part] if part in new else self.old(part))  # type: ignore[arg-type]
-        return Unmet(f"{step.name} would fail: {told}", actual=told, needed="a dtype that it takes") if told else None
+        remedy = "give it a node of another dtype"
+        return Unmet(f"{step.name} would fail: {told}", remedy, told, "a dtype that it takes") if told else None
 
     def misfit(self, node: Node, old: Any, value: Any) -> Unmet | None:
         """Return the reason where a result is out of bounds, though torch would compute it."""
         if isinstance(old, torch.Tensor) and not isinstance(value, torch.Tensor):
-            return Unmet(
-                f"{node.name} would return a {type(value).__name__}", actual=type(value).__name__, needed="a tensor"
-            )
+            kind = type(value).__name__
+            return Unmet(f"{node.name} would return a {kind}", "choose a call that returns a tensor", kind, "a tensor")
         size = numel_of(value)
         return Unmet(
             f"{node.name} would return {size:,} numbers, more than {ROOM} times the largest present result",
+            "choose a smaller value",
             actual=f"{size:,} numbers",
             needed=f"{self._limit:,} at most",
         ) if size > self._limit else None  # fmt: skip

@@ -53,7 +53,9 @@ class Insert(Edit):
             yield module
             return {}
         names = ", ".join(user.name for user in node.users)
-        yield bool(node.users) or Unmet(f"nobody reads {node.name}", actual="no user", needed="a user")
+        yield bool(node.users) or Unmet(
+            f"nobody reads {node.name}", "choose a node that is read", actual="no user", needed="a user"
+        )
         yield (
             not self.into
             or index.nodes.get(self.into) in node.users

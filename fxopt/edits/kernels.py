@@ -5,10 +5,7 @@ The call is tried on ones and zeros of the same shapes, where these are small. W
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -65,19 +62,3 @@ class _TooLargeError(Exception):
 def _ones(fake: torch.Tensor) -> torch.Tensor:
     make = torch.ones if fake.is_floating_point() or fake.is_complex() else torch.zeros
     return make(tuple(fake.shape), dtype=fake.dtype, device=fake.device)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence torch's log of this thread's failures on fake tensors: each is an answer here, and is reported."""
-    mine = threading.get_ident()
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-
-    def others(record: logging.LogRecord) -> bool:
-        return record.thread != mine
-
-    log.addFilter(others)
-    try:
-        yield
-    finally:
-        log.removeFilter(others)

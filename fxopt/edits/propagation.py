@@ -19,6 +19,7 @@ from fxopt.edits.draft import Draft, Step
 from fxopt.edits.fake_run import FakeRun, StepFailedError, UnknownError, first_line
 from fxopt.edits.sizes import Assignment, Names
 from fxopt.graph.nodes import inputs_of
+from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.tracing.node_values import finished, snapshot
 
 
@@ -62,7 +63,7 @@ def outcome_of(index: GraphIndex, draft: Draft) -> Outcome:
 
 
 def _said(index: GraphIndex, tried: Outcome, infos: Mapping[str, Any], made: Any, at: str = "") -> Outcome:
-    output = next(reversed(index.gm.graph.nodes))
+    output = next(iter(reversed(index.gm.graph.nodes)))
     told = ""
     if output.name in infos:
         told = f"{_text(infos[output.name])} instead of {_text(output.meta.get('tensor_info'))}"
@@ -133,7 +134,7 @@ _UNKNOWN = "unknown"
 
 
 def _unknown(fact: str) -> Unmet:
-    remedy = "capture the model with example inputs (fxopt.capture)"
+    remedy = NEEDS_SHAPES
     return Unmet(f"{fact}, so the edit cannot be checked", remedy, actual=_UNKNOWN, needed="known shapes")
 
 

@@ -52,7 +52,12 @@ class ReplaceModule(Edit):
         yield (
             type(old) is not type(module)
             or old.extra_repr() != module.extra_repr()
-            or Unmet(f"{node.target} is a {type(old).__name__} already", actual=repr(old), needed="another module")
+            or Unmet(
+                f"{node.target} is a {type(old).__name__} already",
+                "choose another module",
+                actual=repr(old),
+                needed="another module",
+            )
         )
         return {node: Step(node.name, module_for(module, index), node.args, node.kwargs)}
 
@@ -79,7 +84,6 @@ class ReplaceModule(Edit):
 
 def _is_only_here(node: Node, path: str, index: GraphIndex) -> bool:
     """Return whether the module at `path` is read here only and belongs to the graph module."""
-    module, parent = index.module_at(path), index.module_at(path.rpartition(".")[0])
-    assert module is not None, f"{node.name} calls {path}, which is not there"
+    module, parent = index.gm.get_submodule(path), index.module_at(path.rpartition(".")[0])
     own = parent is index.gm or type(parent) is nn.Module
     return own and len(index.calls_of(module)) == 1 and len(index.paths_of(module)) == 1 and not index.reads_of(path)

@@ -10,7 +10,7 @@ from fxopt.core import Conditions, GraphIndex, Rewriter, Unmet, target_name
 from fxopt.edits.draft import Draft, Step
 from fxopt.edits.edit import Edit
 from fxopt.edits.propagation import Outcome
-from fxopt.edits.targets import fit_conditions, kwargs_for, resolved
+from fxopt.edits.targets import fit_conditions, kwargs_for, target_conditions, target_named
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,23 +36,17 @@ class Retarget(Edit):
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
         yield node.op in ("call_function", "call_method") or Unmet(
             f"{node.name} calls no function or method",
-            "replace its module instead" if node.op == "call_module" else "",
+            "replace its module instead" if node.op == "call_module" else "choose a node that calls one",
             actual=node.op,
             needed="a call of a function or method",
         )
-        new = resolved(self.target)
-        if new is None:
-            yield Unmet(
-                f"{self.target} is no function of tensors in torch, torch.nn.functional, operator or torch.Tensor",
-                "write it like F.gelu, torch.sub or torch.Tensor.tanh",
-                actual=self.target,
-                needed="a function that torch knows",
-            )
-            return {}
+        new = yield from target_conditions(self.target)
         yield (
             new.op != node.op
             or new.called != node.target
-            or Unmet(f"{node.name} calls {new.name} already", actual=new.name, needed="another target")
+            or Unmet(
+                f"{node.name} calls {new.name} already", "choose another one", actual=new.name, needed="another target"
+            )
         )
         yield from fit_conditions(node, new)
         return {node: Step(node.name, new.function, node.args, kwargs_for(node, new))}
@@ -61,6 +55,5 @@ class Retarget(Edit):
         return target_name(node)
 
     def do(self, node: Node, outcome: Outcome, rewriter: Rewriter) -> None:
-        new = resolved(self.target)
-        assert new is not None, f"{self.target} was there when it was matched"
+        new = target_named(self.target)
         rewriter.set_call(node, new.op, new.called, node.args, kwargs_for(node, new))

@@ -57,7 +57,7 @@ class Rewire(Edit):
             yield Unmet(f"there is no node {self.to}", "choose a node of the graph", actual="none", needed="a node")
             return {}
         yield new is not old or Unmet(
-            f"{self.at} of {node.name} is {new} already", actual=str(new), needed="another node"
+            f"{self.at} of {node.name} is {new} already", "choose another node", actual=str(new), needed="another node"
         )
         yield from earlier_conditions(new, node)
         args, kwargs = with_value(node, {self.at: new})
@@ -73,7 +73,9 @@ class Rewire(Edit):
 
 def earlier_conditions(new: Node, node: Node) -> Conditions[None]:
     """Check that `new` is computed before `node`."""
-    yield new.op != "output" or Unmet(f"{new.name} is the output of the model", actual="output", needed="a result")
+    yield new.op != "output" or Unmet(
+        f"{new.name} is the output of the model", "choose a node that makes a call", actual="output", needed="a result"
+    )
     yield (new is not node and not new > node) or Unmet(
         f"{new.name} is computed from {node.name}, so this would be a cycle"
         if new is node or _reads(new, node)

@@ -54,7 +54,12 @@ class SetArgument(Edit):
         yield (
             node.target is not getattr
             or not str(self.value).startswith("_")
-            or Unmet(f"{self.value} is a private attribute", actual=str(self.value), needed="a public attribute")
+            or Unmet(
+                f"{self.value} is a private attribute",
+                "choose one without an underscore in front",
+                actual=str(self.value),
+                needed="a public attribute",
+            )
         )
         yield not isinstance(old, Node) or Unmet(
             f"{self.at} of {node.name} is {old}, the result of a node",
@@ -63,7 +68,7 @@ class SetArgument(Edit):
             needed="a constant",
         )
         yield not is_same(old, self.value) or Unmet(
-            f"{self.at} of {node.name} is {old!r} already", actual=repr(old), needed="another value"
+            f"{self.at} of {node.name} is {old!r} already", "choose another value", repr(old), "another value"
         )
         args, kwargs = with_value(node, {self.at: self.value})
         return {node: Step.of(node, index, args, kwargs)}

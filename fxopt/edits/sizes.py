@@ -56,12 +56,19 @@ class Assignment:
         Raises:
             ValueError: it is not written in arithmetic of known sizes.
         """
+        number = self.computed(size)
+        if number is None:
+            raise ValueError(f"the size {size} cannot be computed: it is no arithmetic of known sizes ({self})")
+        return number
+
+    def computed(self, size: int | str) -> int | None:
+        """Return the number of a size, or None where it is not written in arithmetic of known sizes."""
         if isinstance(size, int):
             return size
         try:
             return self._value(ast.parse(size, mode="eval").body)
-        except (SyntaxError, KeyError, ArithmeticError) as error:
-            raise ValueError(f"the size {size} cannot be computed: {error}") from None
+        except (SyntaxError, KeyError, ArithmeticError):
+            return None
 
     def shape(self, info: TensorInfo) -> tuple[int, ...]:
         return tuple(map(self.size, info.shape))
@@ -93,10 +100,9 @@ class Names:
     def of(cls, gm: GraphModule, first: Assignment, second: Assignment) -> Names:
         known: dict[tuple[int, int], str] = {}
         for size in sorted(_free_sizes(gm), key=lambda text: (len(text), text)):
-            try:
-                known.setdefault((first.size(size), second.size(size)), size)
-            except ValueError:
-                continue  # it cannot be recognized, then
+            one, other = first.computed(size), second.computed(size)
+            if one is not None and other is not None:
+                known.setdefault((one, other), size)
         return cls(first, second, known)
 
     def info(self, node: Node, one: Any, other: Any) -> Any:

@@ -52,7 +52,10 @@ class SwapInputs(Edit):
             )
         )
         yield (one is not other and not is_same(one, other)) or Unmet(
-            f"{self.a} and {self.b} of {node.name} are the same", actual=f"{one} twice", needed="two different ones"
+            f"{self.a} and {self.b} of {node.name} are the same",
+            "choose two that differ",
+            actual=f"{one} twice",
+            needed="two different ones",
         )
         args, kwargs = with_value(node, {self.a: other, self.b: one})
         return {node: Step.of(node, index, args, kwargs)}

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch.fx import Node
 from torch.overrides import get_testing_overrides
 
-from fxopt.core import Conditions, Unmet, decide, target_name
+from fxopt.core import Conditions, Unmet, decide, present, target_name
 from fxopt.edits.draft import method
 from fxopt.edits.place import is_same
 from fxopt.graph.operators import operator_of
@@ -26,6 +26,7 @@ from fxopt.graph.operators import operator_of
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "eq", "ne", "lt", "le", "gt", "ge",
               "and_", "or_", "xor", "lshift", "rshift", "neg", "pos", "invert", "abs", "iadd", "isub", "imul",
               "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")  # fmt: skip
+_OTHER = "choose a target that takes the arguments of the call"
 _OTHER_NAMES = {"self": "input", "a": "input", "b": "other", "exponent": "other", "mat2": "other", "tensor2": "other"}
 """Other names of the same parameter."""
 
@@ -80,6 +81,27 @@ def resolved(name: str) -> Target | None:
     return known.get(name) or (known.get(f"torch.Tensor.{name}") if "." not in name else None)
 
 
+def target_named(name: str) -> Target:
+    """Return the target that `resolved` finds; raise a `LookupError` where it finds none."""
+    found = resolved(name)
+    if found is None:
+        raise LookupError(f"{name} is no function of tensors that torch knows")
+    return found
+
+
+def target_conditions(name: str) -> Conditions[Target]:
+    """Require that there is a target of this name, and return it."""
+    return present(
+        resolved(name),
+        lambda: Unmet(
+            f"{name} is no function of tensors in torch, torch.nn.functional, operator or torch.Tensor",
+            "write it like F.gelu, torch.sub or torch.Tensor.tanh",
+            actual=name,
+            needed="a function that torch knows",
+        ),
+    )
+
+
 def target_of(node: Node) -> Target | None:
     """Return the target that `node` calls; None if its parameters are unknown."""
     if node.op == "call_method":
@@ -89,15 +111,18 @@ def target_of(node: Node) -> Target | None:
 
 def fit_conditions(node: Node, new: Target) -> Conditions[None]:
     """Check that the arguments of `node` fit the parameters of `new`."""
-    old = target_of(node)
-    if old is None:
-        target = target_name(node)
-        yield Unmet(f"the parameter names of {target} are not known", actual=target, needed="a function of torch")
-        return
+    target = target_name(node)
+    old = yield from present(
+        target_of(node),
+        lambda: Unmet(
+            f"the parameter names of {target} are unknown", "choose a function of torch", target, "a function of torch"
+        ),
+    )
     writes = old.writes or bool(node.kwargs.get("inplace")) or node.kwargs.get("out") is not None
     words = {True: "writes in place", False: "makes a new tensor"}
     yield writes == new.writes or Unmet(
         f"{node.name} {words[writes]}, and {new.name} {words[new.writes]}",
+        f"choose one that {words[writes]}",
         actual=words[new.writes],
         needed=words[writes],
     )
@@ -106,12 +131,12 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
     for i, name in enumerate(mine):
         there = f"takes {theirs[i]} there" if i < len(theirs) else f"takes only {takes}"
         yield theirs[i : i + 1] == (name,) or Unmet(
-            f"{node.name} gives {name} as argument {i}, and {new.name} {there}", actual=name, needed=takes
+            f"{node.name} gives {name} as argument {i}, and {new.name} {there}", _OTHER, actual=name, needed=takes
         )
     given = kwargs_for(node, new)
     for name in given:
         yield name in [one.name for one in new.parameters] or Unmet(
-            f"{node.name} gives {name}, which {new.name} does not take", actual=name, needed=takes
+            f"{node.name} gives {name}, which {new.name} does not take", _OTHER, actual=name, needed=takes
         )
     known = {*mine, *map(_canonical, given)}
     for one in new.parameters:
@@ -120,6 +145,7 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
             or _canonical(one.name) in known
             or Unmet(
                 f"{new.name} needs {one.name}, which {node.name} does not give",
+                _OTHER,
                 actual=", ".join(sorted(known)),
                 needed=takes,
             )
@@ -129,8 +155,7 @@ def fit_conditions(node: Node, new: Target) -> Conditions[None]:
 def kwargs_for(node: Node, new: Target) -> dict[str, Any]:
     """Return the keyword arguments of `node` for `new`, less those that hold a default and that `new` lacks."""
     old = target_of(node)
-    assert old is not None, f"the target of {node.name} is not known"
-    defaults = {one.name: one.default for one in old.parameters}
+    defaults = {one.name: one.default for one in old.parameters} if old is not None else {}
     names = [one.name for one in new.parameters]
     return {
         name: value

@@ -5,6 +5,7 @@ from fxopt.evidence.difference import Difference, difference
 from fxopt.evidence.divergence import Divergence, first_difference
 from fxopt.evidence.latency import LatencyReport, Round, measure, report_of
 from fxopt.evidence.memory import Demand, demand_of
+from fxopt.evidence.node_times import NodeTimes, node_times
 from fxopt.evidence.numerics import NumericsReport, compare_outputs
 from fxopt.evidence.output_report import OutputReport
 from fxopt.evidence.parameters import ParameterRow, ParameterTable, Totals, parameter_table
@@ -21,6 +22,7 @@ __all__ = [
     "Divergence",
     "EvidenceError",
     "LatencyReport",
+    "NodeTimes",
     "NumericsReport",
     "OutputReport",
     "ParameterRow",
@@ -36,6 +38,7 @@ __all__ = [
     "first_difference",
     "lines_of",
     "measure",
+    "node_times",
     "parameter_costs",
     "parameter_table",
     "report_of",

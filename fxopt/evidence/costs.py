@@ -1,4 +1,4 @@
-"""Cost of each node in parameters, floating-point operations or bytes; and the critical path."""
+"""Cost of each node in parameters, floating-point operations, bytes or time; and the critical path."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch.fx import GraphModule, Node
 
 from fxopt.graph.nodes import attribute_of, inputs_of, module_of
 
-Unit = Literal["parameter", "FLOP", "byte"]
+Unit = Literal["parameter", "FLOP", "byte", "nanosecond"]
 
 Parts: TypeAlias = frozenset[tuple[Hashable, int]]
 """The parts of a cost: pairs of an identity and an amount. Parts of one identity count once."""
 
+_TIMES = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 
 
@@ -40,7 +41,11 @@ class Costs:
 
         >>> Costs("FLOP", {}).told(2_340_000), Costs("parameter", {}).told(1), Costs("byte", {}).told(512)
         ('2.34 MFLOP', '1 parameter', '512 bytes')
+        >>> Costs("nanosecond", {}).told(2_340_000), Costs("nanosecond", {}).told(8_200)
+        ('2.34 ms', '8.2 us')
         """
+        if self.unit == "nanosecond":
+            return next(f"{amount / size:.3g} {name}" for name, size in _TIMES if amount >= size or size == 1)
         if self.unit == "parameter" or amount < 1000:
             return f"{amount:,} {self.unit}{'' if amount == 1 or self.unit == 'FLOP' else 's'}"
         power = min(len(str(amount)) - 1, 3 * len(_PREFIXES) - 1) // 3

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fxopt.graph.tensor_state import same_bytes
+
 _BITS = {
     torch.float16: torch.int16,
     torch.bfloat16: torch.int16,
@@ -82,10 +84,23 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     """Check that two tensors hold the same bytes: unlike in `torch.equal`, -0.0 differs from 0.0, and NaN is itself."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    one, other = _plain(one).contiguous(), _plain(other).to(one.device).contiguous()
-    if one.dtype.is_floating_point and one.numel():
-        return torch.equal(one.flatten().view(torch.uint8), other.flatten().view(torch.uint8))
-    return torch.equal(one, other)
+    one = _plain(one)
+    return same_bytes(one, _plain(other).to(one.device))
+
+
+def same_numbers(one: Tensor, other: Tensor) -> bool:
+    """Check that two tensors hold the same bits, signs of zeros included, with NaN at the same places.
+
+    IEEE 754 leaves the payload of a NaN to the processor: torch's arithmetic on bfloat16 has a single one.
+    """
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    one = _plain(one)
+    other = _plain(other).to(one.device)
+    if not one.is_floating_point():
+        return same_bytes(one, other)
+    nans, others = one.isnan(), other.isnan()
+    return torch.equal(nans, others) and same_bytes(one.masked_fill(nans, 0), other.masked_fill(others, 0))
 
 
 def _plain(tensor: Tensor) -> Tensor:

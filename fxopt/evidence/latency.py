@@ -4,7 +4,8 @@ On a shared machine a single timing says little: the same model, timed twice in 
 So a round measures the original, the new graph, and the original once more as a control, in random
 order, and only ratios within a round are used. The figure is their median, with an interval between two of the
 ordered ratios. A difference is claimed where that whole interval lies beyond the whole interval of the
-original against itself. Times are CPU time of this thread, with torch held to one thread.
+original against itself. Times are CPU time of this thread, with torch held to one thread; with more threads, they are
+times on the wall, which other work on the machine lengthens for all sides alike.
 
 The interval inverts the sign test (Thompson 1936; David and Nagaraja, Order Statistics, 3rd ed., section 7.1): of n
 rounds, fewer than k lie on one side of the truth with the probability that a fair coin shows fewer than k heads. The
@@ -24,7 +25,8 @@ import platform
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,10 +36,13 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fxopt.evidence.running import copied, left_as_it_was
+from fxopt.evidence.running import RunStoppedError, copied, left_as_it_was, stopping
+from fxopt.process.locks import free_in_forks
 
 SAMPLE_SECONDS = 0.02
 WARM_UPS = 2
+LONG_SECONDS = 1.0
+"""Runs that take longer can be ended between two calls of torch, at some microseconds a call, for all sides alike."""
 FEWEST_ROUNDS = 6
 """With fewer, the smallest and the largest ratio hold the truth between them less than 95 times of 100."""
 
@@ -47,7 +52,7 @@ _MOST_CALLS = 10_000
 _SHORTEST = 1e-9  # the clock stood still
 
 # the number of threads belongs to the process, and two measurements at once would slow each other down
-_MEASURING = threading.Lock()
+_MEASURING = free_in_forks(threading.Lock())
 _PATIENCE = 0.2
 
 Clock = Callable[[], float]
@@ -82,6 +87,8 @@ class LatencyReport:
     threads: int
     machine: str
     stopped: str | None = None
+    is_wall: bool = False
+    """True for times on the wall, False for CPU time of one thread."""
 
     @property
     def cancelled(self) -> bool:
@@ -89,7 +96,7 @@ class LatencyReport:
 
     @property
     def before_ms(self) -> float:
-        """The median of one call of the original, in milliseconds of CPU time."""
+        """The median of one call of the original, in milliseconds."""
         return _median([one.before for one in self.rounds]) * 1000
 
     @property
@@ -103,6 +110,9 @@ class LatencyReport:
             return False
         noise = max(abs(math.log(self.control_low)), abs(math.log(self.control_high)))
         return math.log(self.low) > noise or math.log(self.high) < -noise
+
+    def __repr__(self) -> str:
+        return f"LatencyReport({self.verdict})"
 
     @property
     def verdict(self) -> str:
@@ -134,95 +144,142 @@ def measure(
     budget: float = 60.0,
     seed: int = 0,
     on_progress: Progress | None = None,
-    clock: Clock = time.thread_time,
+    threads: int | None = None,
+    clock: Clock | None = None,
     wall: Clock = time.monotonic,
 ) -> LatencyReport:
     """Measure two models side by side on the same inputs.
 
-    `on_progress` is told the share that is done, after each sample; it ends the measurement by returning False. So does
-    `budget`, in seconds by the clock on the wall. Only finished rounds count. The models, the inputs and torch's number
+    It is the CPU time of one thread; or, with `threads`, the time on the wall while torch computes with so many.
+
+    `on_progress` is told the share that is done, after each sample, and during the first run of each model and runs of
+    more than `LONG_SECONDS` at each call of torch; it ends the measurement by returning False. So does `budget`, in
+    seconds by the clock on the wall. Only finished rounds count. The models, the inputs and torch's number
     of threads stay unchanged. Only one measurement runs in a process; another waits for its turn, and can be cancelled
     meanwhile.
     """
-    bench = _Bench(before, after, copied((args, kwargs or {})), clock)
     told = on_progress or (lambda share: None)
-    while not _MEASURING.acquire(timeout=_PATIENCE):
-        if told(0.0) is False:
-            return report_of([], stopped="cancelled")
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
+    clock = clock or (time.thread_time if threads is None else time.perf_counter)
+    with measuring(lambda: told(0.0), threads or 1) as is_wanted:
+        if not is_wanted:
+            return report_of([], stopped="cancelled", wall_threads=threads)
         with torch.inference_mode(), left_as_it_was(before), left_as_it_was(after):
-            deadline = wall() + budget
-
-            def why_stop(samples: int) -> str | None:
-                if told(samples / (3 * rounds)) is False:
-                    return "cancelled"
-                if wall() > deadline and samples < 3 * rounds:
-                    return f"out of time ({budget:g} s)"
-                return None
-
+            end = _End(told, 3 * rounds, wall, budget)
+            bench = _Bench(before, after, copied((args, kwargs or {})), clock, end)
             calls = bench.warm_up()
-            done, stopped = bench.run(rounds, calls, random.Random(seed), why_stop)
-    finally:
+            done = bench.run(rounds, calls, random.Random(seed)) if calls else []
+    return report_of(done, calls_per_sample=calls or 1, stopped=end.reason, wall_threads=threads)
+
+
+class _End:
+    """Decides when a measurement ends early."""
+
+    def __init__(self, told: Progress, samples: int, wall: Clock, budget: float) -> None:
+        self._told, self._samples, self._wall, self._budget = told, samples, wall, budget
+        self._deadline = wall() + budget
+        self.done = 0
+        """The number of samples that are done."""
+        self.reason: str | None = None
+
+    def is_here(self) -> bool:
+        if self.reason is None and self._told(self.done / self._samples) is False:
+            self.reason = "cancelled"
+        if self.reason is None and self._wall() > self._deadline and self.done < self._samples:
+            self.reason = f"out of time ({self._budget:g} s)"
+        return self.reason is not None
+
+
+@contextmanager
+def measuring(on_wait: Callable[[], bool | None], threads: int = 1) -> Iterator[bool]:
+    """Within the block, be the only measurement of this process, and let torch compute with so many threads.
+
+    Yields whether the measurement is wanted: `on_wait` is asked while another one runs, and cancels by returning False.
+    """
+    while not _MEASURING.acquire(timeout=_PATIENCE):
+        if on_wait() is False:
+            yield False
+            return
+    before = torch.get_num_threads()
+    try:
         torch.set_num_threads(threads)
+        yield True
+    finally:
+        torch.set_num_threads(before)
         _MEASURING.release()
-    return report_of(done, calls_per_sample=calls, stopped=stopped)
 
 
 class _Bench:
     """The two models with their inputs, and the clock."""
 
-    def __init__(self, before: nn.Module, after: nn.Module, inputs: Any, clock: Clock) -> None:
+    def __init__(self, before: nn.Module, after: nn.Module, inputs: Any, clock: Clock, end: _End) -> None:
         self.models = {_BEFORE: before, _AFTER: after, _CONTROL: before}
         self.args, self.kwargs = inputs
         self.clock = clock
+        self._end = end
+        self._is_long = True  # until the first runs are done
 
-    def run(
-        self, rounds: int, calls: int, order: random.Random, why_stop: Callable[[int], str | None]
-    ) -> tuple[list[Round], str | None]:
-        """Return the finished rounds, and the reason of `why_stop`, asked after each sample, for an early end."""
+    def run(self, rounds: int, calls: int, order: random.Random) -> list[Round]:
+        """Return the finished rounds."""
         done: list[Round] = []
-        for number in range(rounds):
+        for _ in range(rounds):
             found: dict[str, float] = {}
-            stopped = None
             for side in order.sample((_BEFORE, _AFTER, _CONTROL), 3):
-                found[side] = self.sample(side, calls)
-                stopped = why_stop(3 * number + len(found))
-                if stopped is not None:
+                try:
+                    found[side] = self.sample(side, calls)
+                except RunStoppedError:
+                    return done
+                self._end.done += 1
+                if self._end.is_here():
                     break
             if len(found) == 3:
                 done.append(Round(**found))
-            if stopped is not None:
-                return done, stopped
-        return done, None
+            if self._end.reason is not None:
+                return done
+        return done
 
     def sample(self, side: str, calls: int) -> float:
-        """Seconds for one call, the mean of some in a row."""
+        """Seconds for one call, the mean of some in a row.
+
+        Raises:
+            RunStoppedError: the measurement is to end.
+        """
         model, args, kwargs = self.models[side], self.args, self.kwargs
-        if calls > 1:
-            model(*args, **kwargs)  # the original is run twice as often and would find more in the caches
-        start = self.clock()
-        for _ in range(calls):
-            model(*args, **kwargs)
-        return max(self.clock() - start, _SHORTEST) / calls
+        with self._watched(model):
+            if calls > 1:
+                model(*args, **kwargs)  # the original is run twice as often and would find more in the caches
+            start = self.clock()
+            for _ in range(calls):
+                model(*args, **kwargs)
+            return max(self.clock() - start, _SHORTEST) / calls
+
+    def _watched(self, model: nn.Module) -> AbstractContextManager[object]:
+        return stopping(model, lambda: not self._end.is_here()) if self._is_long else nullcontext()
 
     def warm_up(self) -> int:
-        """Calls both models; how many calls in a row make a sample of either long enough."""
+        """Call both models; return the calls in a row that make a sample of either long enough, 0 for an early end."""
         sides = (_BEFORE, _AFTER)
-        shortest = min([self.sample(side, 1) for _ in range(WARM_UPS)][-1] for side in sides)
-        calls = 1
-        while shortest < SAMPLE_SECONDS and calls < _MOST_CALLS:
-            calls = min(_MOST_CALLS, calls * max(2, math.ceil(SAMPLE_SECONDS / shortest)))
-            shortest = min(self.sample(side, calls) * calls for side in sides)
+        try:
+            first = [self.sample(side, 1) for side in sides]
+            self._is_long = max(first) > LONG_SECONDS
+            shortest = min([self.sample(side, 1) for _ in range(WARM_UPS - 1)][-1] for side in sides)
+            calls = 1
+            while shortest < SAMPLE_SECONDS and calls < _MOST_CALLS:
+                calls = min(_MOST_CALLS, calls * max(2, math.ceil(SAMPLE_SECONDS / shortest)))
+                shortest = min(self.sample(side, calls) * calls for side in sides)
+                if self._end.is_here():
+                    return 0
+        except RunStoppedError:
+            return 0
         return calls
 
 
-def report_of(rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None) -> LatencyReport:
-    """Return the statistics of some rounds, measured in any way."""
+def report_of(
+    rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None, wall_threads: int | None = None
+) -> LatencyReport:
+    """Return the statistics of some rounds, measured in any way: with `wall_threads`, on the wall with so many."""
     ratios = [one.before / one.after for one in rounds]
-    low, high = _interval(ratios)
-    control_low, control_high = _interval([one.before / one.control for one in rounds])
+    low, high = interval_of(ratios)
+    control_low, control_high = interval_of([one.before / one.control for one in rounds])
     return LatencyReport(
         rounds=tuple(rounds),
         ratio=_median(ratios),
@@ -231,17 +288,18 @@ def report_of(rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | 
         control_low=control_low,
         control_high=control_high,
         calls_per_sample=calls_per_sample,
-        threads=1,
+        threads=wall_threads or 1,
         machine=machine(),
         stopped=stopped,
+        is_wall=wall_threads is not None,
     )
 
 
-def _interval(ratios: list[float]) -> tuple[float, float]:
-    """Return the interval of the median between the k-th smallest and the k-th largest of the ratios."""
-    if not ratios:
+def interval_of(values: Sequence[float]) -> tuple[float, float]:
+    """Return the interval of the median, between the k-th smallest and the k-th largest of the values; NaN of none."""
+    if not values:
         return math.nan, math.nan
-    ordered, outside = sorted(ratios), _outside(len(ratios))
+    ordered, outside = sorted(values), _outside(len(values))
     return ordered[outside], ordered[-1 - outside]
 
 
@@ -264,6 +322,11 @@ def _outside(count: int) -> int:
 
 def _median(values: list[float]) -> float:
     return float(np.median(values)) if values else math.nan
+
+
+def threads_here() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @functools.cache

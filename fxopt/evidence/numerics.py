@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from torch import nn
@@ -27,6 +27,9 @@ class NumericsReport:
     inputs: int
     not_covered: tuple[str, ...]
     failure: str | None = None
+
+    def __repr__(self) -> str:
+        return f"NumericsReport({self.verdict})"
 
     @property
     def identical(self) -> bool:
@@ -87,34 +90,65 @@ def compare_outputs(
     With `reference`, the original is also run in float64, on a copy that takes twice its memory.
     Raises an `EvidenceError` where the original fails; where only the new one does, the report says so.
     """
-    if not inputs:
-        raise EvidenceError("no inputs to compare on; give a list of (args, kwargs)")
-    judge = _Reference(before) if reference else None
-    found: dict[str, OutputReport] = {}
-    not_covered: dict[str, None] = {}
-    for number, (args, kwargs) in enumerate(inputs, 1):
-        old = _outputs(before, args, kwargs, f"the original fails on input {number}")
-        try:
-            new = _outputs(after, args, kwargs, f"the new graph fails on input {number}")
-        except RunStoppedError:
-            raise
-        except EvidenceError as error:
-            return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered), str(error))
-        exact = judge.outputs(args, kwargs) if judge is not None else {}
-        for name in dict.fromkeys([*old, *new]):
-            report = compared(name, old.get(name), new.get(name), exact.get(name))
-            if report is None:
-                not_covered[f"{name}: {type(old.get(name)).__name__} cannot be compared"] = None
-            else:
-                found[name] = found[name].merged(report) if name in found else report
-    if judge is None or judge.problem:
-        not_covered[judge.problem if judge else "float64 was not asked for"] = None
-    if judge is not None and judge.narrow:
-        not_covered[f"{', '.join(judge.narrow)}: in its own precision in the float64 reference, too"] = None
-    return NumericsReport(tuple(found.values()), len(inputs), tuple(not_covered))
+    return Original(before, inputs, reference=reference).compare(after)
 
 
-class _Reference:
+class Original:
+    """The outputs of a model for some inputs, kept for the comparison with one graph after another.
+
+    Args:
+        model: runs at once, and with `reference` in float64 as well, on a copy that takes twice its memory.
+        inputs: pairs of args and kwargs.
+        reference: one that was made before saves another copy in float64.
+
+    Raises:
+        EvidenceError: the model fails, or there are no inputs.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Sequence[Inputs], *, reference: bool | Reference = True) -> None:
+        if not inputs:
+            raise EvidenceError("no inputs to compare on; give a list of (args, kwargs)")
+        judge = reference.again() if isinstance(reference, Reference) else Reference(model) if reference else None
+        self._runs: list[_Run] = []
+        for number, (args, kwargs) in enumerate(inputs, 1):
+            old = _outputs(model, args, kwargs, f"the original fails on input {number}")
+            self._runs.append(_Run(args, kwargs, old, judge.outputs(args, kwargs) if judge is not None else {}))
+        told = []
+        if judge is None or judge.problem:
+            told.append(judge.problem if judge else "float64 was not asked for")
+        if judge is not None and judge.narrow:
+            told.append(f"{', '.join(judge.narrow)}: in its own precision in the float64 reference, too")
+        self._not_covered = tuple(told)
+
+    def compare(self, after: nn.Module) -> NumericsReport:
+        """Compare the outputs of `after` with those of the original."""
+        found: dict[str, OutputReport] = {}
+        not_covered: dict[str, None] = {}
+        for number, run_ in enumerate(self._runs, 1):
+            try:
+                new = _outputs(after, run_.args, run_.kwargs, f"the new graph fails on input {number}")
+            except RunStoppedError:
+                raise
+            except EvidenceError as error:
+                return NumericsReport(tuple(found.values()), len(self._runs), tuple(not_covered), str(error))
+            for name in dict.fromkeys([*run_.outputs, *new]):
+                report = compared(name, run_.outputs.get(name), new.get(name), run_.exact.get(name))
+                if report is None:
+                    not_covered[f"{name}: {type(run_.outputs.get(name)).__name__} cannot be compared"] = None
+                else:
+                    found[name] = found[name].merged(report) if name in found else report
+        return NumericsReport(tuple(found.values()), len(self._runs), (*not_covered, *self._not_covered))
+
+
+class _Run(NamedTuple):
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    outputs: dict[str, Any]
+    exact: dict[str, Any]
+    """The outputs in float64; empty without a reference."""
+
+
+class Reference:
     """The original in float64; `problem` holds the reason why it could not be made or run."""
 
     def __init__(self, original: nn.Module) -> None:
@@ -123,6 +157,13 @@ class _Reference:
         self._made = False
         self.narrow: dict[str, None] = {}
         """The scripts and operators that compute in their own precision even here."""
+
+    def again(self) -> Reference:
+        """Forget the problems of earlier runs: other inputs may have none. The copy of the model stays."""
+        if self._made:
+            self.problem = ""
+        self.narrow = {}
+        return self
 
     def outputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         if self.problem:

@@ -56,7 +56,7 @@ class OutputReport:
         return answer, -self.error_after / self.allowed
 
     def merged(self, other: OutputReport) -> OutputReport:
-        """Merge the reports of two inputs: the worse answer, with the larger figures."""
+        """Merge the reports of two inputs: the worse answer, and the larger figures, also in the verdict."""
         worst = min(self, other, key=lambda report: report.closeness)
         if self.difference is None or other.difference is None:
             return worst
@@ -67,7 +67,7 @@ class OutputReport:
             error_before=_larger(self.error_before, other.error_before),
             error_after=_larger(self.error_after, other.error_after),
         )
-        return both if worst.fits is False else replace(_judged(both), fits=worst.fits)
+        return replace(_judged(both), fits=worst.fits)
 
 
 def compared(name: str, old: Any, new: Any, exact: Any = None) -> OutputReport | None:
@@ -121,7 +121,7 @@ def _judged(report: OutputReport) -> OutputReport:
     errors = f"error against float64 {after:.1e}, the original's was {before:.1e}"
     if after <= allowed:
         return replace(report, fits=True, verdict=f"{apart}; {errors}")
-    return replace(report, fits=False, verdict=f"differs: {errors}; rounding explains {allowed:.1e}")
+    return replace(report, fits=False, verdict=f"differs, {apart}; {errors}; rounding explains {allowed:.1e}")
 
 
 def _unlike(name: str, old: Any, how: str) -> OutputReport:

@@ -47,6 +47,10 @@ class ParameterTable:
     after: Totals
     ties: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        told = f"{self.before.parameters:,} parameters, then {self.after.parameters:,}"
+        return f"ParameterTable({told}; {len(self.changed_rows)} of {len(self.rows)} modules changed)"
+
     @property
     def changed_rows(self) -> tuple[ParameterRow, ...]:
         return tuple(row for row in self.rows if row.changed)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,14 +17,16 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
+from fxopt.engines import CompiledRegion
 from fxopt.errors import FxoptError
 from fxopt.evidence.difference import same_bits
 from fxopt.process.defaults import with_steady_defaults
+from fxopt.process.locks import free_in_forks
 
 _SEED = 0
 
 # the global generator belongs to the process: of two threads, one would put back what the other had seeded
-_SEEDING = threading.RLock()
+_SEEDING = free_in_forks(threading.RLock())
 
 
 class EvidenceError(FxoptError, RuntimeError):
@@ -50,8 +53,11 @@ def stopping_unless(wanted: Callable[[], bool]) -> Iterator[None]:
         _WANTED.reset(token)
 
 
-class _Stopping(TorchFunctionMode):
-    """A mode around a run alone; the restoration of the model afterwards is outside."""
+class Stopping(TorchFunctionMode):
+    """Raises a `RunStoppedError` at a call of torch once the run is not `wanted`.
+
+    It stands around a run alone; the restoration of the model afterwards is outside.
+    """
 
     def __init__(self, wanted: Callable[[], bool]) -> None:
         super().__init__()
@@ -61,6 +67,24 @@ class _Stopping(TorchFunctionMode):
         if not self._wanted():
             raise RunStoppedError("the run was stopped: nobody waits for it any more")
         return func(*args, **(kwargs or {}))
+
+
+def stopping(model: nn.Module, wanted: Callable[[], bool]) -> AbstractContextManager[object]:
+    """Return the context in which a run of `model` is stopped once it is not `wanted`.
+
+    A compiled model comes to its end: Dynamo traces through a mode that is active at a call, and from then on calls the
+    model uncompiled.
+    """
+    return nullcontext() if any(map(_is_compiled, model.modules())) else Stopping(wanted)
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """Check that `module` is of `torch.compile` or compiled in place by `Module.compile`, or compiles its body."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")  # imported where anything was compiled
+    compiled_in_place = getattr(module, "_compiled_call_impl", None) is not None
+    if isinstance(module, CompiledRegion):
+        return True
+    return compiled_in_place or (dynamo is not None and isinstance(module, dynamo.OptimizedModule))
 
 
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -133,7 +157,7 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     with _SEEDING, torch.random.fork_rng(devices=list(devices)), torch.no_grad(), left_as_it_was(model):
         torch.manual_seed(_SEED)
         wanted = _WANTED.get()
-        with _Stopping(wanted) if wanted is not None else nullcontext():
+        with stopping(model, wanted) if wanted is not None else nullcontext():
             return model(*args, **kwargs)
 
 

@@ -20,12 +20,17 @@ def statements_of(gm: GraphModule) -> Mapping[str, str]:
     """
     found: dict[str, str] = {}
     for line in gm.graph.python_code("self").src.splitlines():
-        statement = line.partition(";  ")[0]  # the part behind it frees names
-        if match := _ASSIGNED.match(statement):
-            found[str(match[1])] = statement.strip()
-        elif statement.strip().startswith("return "):
-            found["output"] = statement.strip()
+        name = node_computed_by(line)
+        if name is not None:
+            found[name] = line.partition(";  ")[0].strip()  # the part behind it frees names
     return found
+
+
+def node_computed_by(line: str) -> str | None:
+    """Return the name of the node that a line of generated code computes, "output" for the one that returns."""
+    if match := _ASSIGNED.match(line):
+        return str(match[1])
+    return "output" if line.strip().startswith("return ") else None
 
 
 def lines_of(gm: GraphModule, names: Collection[str]) -> str:

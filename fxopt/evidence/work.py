@@ -23,15 +23,11 @@ from torch.utils.flop_counter import flop_registry, sdpa_flop_count
 from fxopt.evidence.costs import Costs, Unit
 from fxopt.evidence.running import in_order, left_as_it_was
 from fxopt.graph.nodes import TensorInfo
+from fxopt.graph.operator_table import CASTS, COPIES, FILLED, LOOK_UPS, UNFILLED
 from fxopt.process.fake_tensors import fake_mode
 
-_LOOK_UPS = {"embedding", "gather", "index", "index_select", "_embedding_bag_forward_only"}
-_MOVES = {
-    "_reshape_copy", "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy", "copy_", "fill_", "flip", "full",
-    "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "repeat", "roll", "scalar_tensor",
-    "select_scatter", "slice_scatter", "stack", "tril", "triu", "zero_", "zeros", "zeros_like", *_LOOK_UPS,
-}  # fmt: skip
-_NOTHING = {"_unsafe_view", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "lift_fresh"}
+_MOVES = COPIES | FILLED | LOOK_UPS | CASTS | {"copy_", "fill_", "zero_"}
+_NOTHING = UNFILLED | {"_unsafe_view", "lift_fresh"}
 NAMED = 6
 """The number of operations without a formula that are named."""
 
@@ -126,7 +122,7 @@ def _bytes_of(func: Any, given: Any, result: Any) -> int:
     if _is_free(func):
         return 0
     written = sum(map(_size, _tensors(result)))
-    if _name(func) in _LOOK_UPS:
+    if _name(func) in LOOK_UPS:
         return 2 * written  # of the table, only the entries that are looked up are read
     return sum(map(_size, _tensors(given))) + written
 

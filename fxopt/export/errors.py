@@ -10,10 +10,10 @@ _FEW = 10
 
 
 class ExportError(FxoptError, ValueError):
-    """A graph module of which parts cannot be written as plain Python; `problems` has a sentence for each."""
+    """A graph module of which parts cannot be exported; `problems` has a sentence for each."""
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], form: str = "Python that needs torch alone") -> None:
         self.problems = tuple(problems)
         more = [f"- and {len(problems) - _FEW} more"] if len(problems) > _FEW else []
         told = "\n".join([*(f"- {problem}" for problem in problems[:_FEW]), *more])
-        super().__init__(f"this cannot be exported as Python that needs torch alone; nothing was written\n{told}")
+        super().__init__(f"this cannot be exported as {form}; nothing was written\n{told}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.edits import Probe
+from fxopt.errors import expect, expect_graph
 from fxopt.export.code import Forward, forward_of
 from fxopt.export.errors import ExportError
 from fxopt.export.spelling import UnspelledError, spelled
@@ -56,6 +58,9 @@ def export_python(gm: GraphModule, folder: str | os.PathLike[str], name: str = "
         ExportError: a part cannot be written: a module that is no class of torch.nn or has hooks, code outside of
             torch, a sparse tensor. Nothing is written.
     """
+    expect_graph(gm, "export_python")
+    expect(folder, str | os.PathLike, "export_python(gm, folder)", "a path")
+    expect(name, str, "export_python(name=...)", "a text")
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ExportError([f"{name!r} cannot be imported; give a name such as model"])
     tensors, forward = Tensors.of(gm), forward_of(gm)
@@ -71,6 +76,7 @@ def export_python(gm: GraphModule, folder: str | os.PathLike[str], name: str = "
         with tempfile.TemporaryDirectory(dir=target) as made:
             tensors.save(Path(made) / f"{name}.safetensors")
             (Path(made) / f"{name}.py").write_text(text, encoding="utf-8")
+            shutil.copymode(Path(made) / f"{name}.py", Path(made) / f"{name}.safetensors")  # safetensors says 0600
             for file in (f"{name}.safetensors", f"{name}.py"):
                 os.replace(Path(made) / file, target / file)
     except OSError as error:

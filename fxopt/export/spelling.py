@@ -15,6 +15,9 @@ from fxopt.graph.conditions import Unmet
 from fxopt.graph.hooks import module_hook_condition
 from fxopt.packed.layer import PackedLayer
 
+PACKED = "its code is fxopt's; turn PackLinears and PackConvolutions off, and export again"
+"""Tells of a packed layer why it is not exported, and the remedy."""
+
 _NEVER = {"device", "dtype"}
 _TABLES = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"}
 _PRESENCE = {"bias": ("bias", "in_proj_bias"), "add_bias_kv": ("bias_k",)}
@@ -38,7 +41,7 @@ def spelled(module: nn.Module) -> str:
     if kind is Probe:
         return "nn.Identity()"
     if isinstance(module, PackedLayer):
-        raise UnspelledError("its code is fxopt's; turn PackLinears and PackConvolutions off, and export again")
+        raise UnspelledError(PACKED)
     if getattr(nn, kind.__name__, None) is not kind:
         raise UnspelledError(f"{kind.__module__}.{kind.__qualname__} is no class of torch.nn")
     for part in module.modules():

@@ -14,8 +14,8 @@ and the number of conditions met before the first unmet one ranks near misses::
         yield from module_conditions(node, nn.Linear, index)
         return Scaled(node, x, module)
 
-The part behind ``or`` is put into words only when it is needed. `present` and `of_type` return the value that they
-ask for, so its type is known from there on. A rule says the same by `fxopt.require`.
+The part behind ``or`` is put into words only when it is needed. `present`, `of_type` and `unless_unmet` return the
+value that they ask for, so its type is known from there on. A rule says the same by `fxopt.require`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch.fx import Node
 
 from fxopt.graph.site import Miss, Unmet
 
-__all__ = ["Condition", "Conditions", "Unmet", "decide", "of_type", "present"]
+__all__ = ["Condition", "Conditions", "Unmet", "decide", "of_type", "present", "unless_unmet"]
 
 T = TypeVar("T")
 
@@ -35,12 +35,14 @@ T = TypeVar("T")
 Condition: TypeAlias = Unmet | Literal[True]
 Conditions: TypeAlias = Generator[Condition, None, T]
 
+_BEHIND = "behind an unmet condition, nothing is asked for"
+
 
 def present(value: T | None, unmet: Callable[[], Unmet]) -> Conditions[T]:
     """Require that `value` is there, not None, and return it."""
     if value is None:
         yield unmet()
-        raise AssertionError("behind an unmet condition, nothing is asked for")
+        raise AssertionError(_BEHIND)
     yield True
     return value
 
@@ -48,6 +50,14 @@ def present(value: T | None, unmet: Callable[[], Unmet]) -> Conditions[T]:
 def of_type(value: object, kind: type[T], unmet: Callable[[], Unmet]) -> Conditions[T]:
     """Require that `value` is a `kind`, and return it."""
     return present(value if isinstance(value, kind) else None, unmet)
+
+
+def unless_unmet(value: T | Unmet) -> Conditions[T]:
+    """Return `value`, unless it is itself an unmet condition."""
+    if isinstance(value, Unmet):
+        yield value
+        raise AssertionError(_BEHIND)
+    return value
 
 
 def decide(site: Node, conditions: Conditions[T]) -> T | Miss:

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.fx import Graph, GraphModule
 
+from fxopt.errors import ArgumentError, expect
+
 
 def shallow_copy(module: nn.Module) -> Any:
     """Return a module of the same type that shares everything with `module`, but can be changed without it."""
@@ -23,9 +25,17 @@ def with_tensors(module: nn.Module, **tensors: torch.Tensor | None) -> Any:
 
     All initialization is skipped. A tensor becomes an `nn.Parameter` with its ``requires_grad``; the original module is
     left as it is.
+
+    Raises:
+        ArgumentError: `module` is no module, has no such parameter, or a value is no tensor.
     """
+    expect(module, nn.Module, "fxopt.with_tensors", "a torch.nn.Module")
     new = shallow_copy(module)
     for name, tensor in tensors.items():
+        if name not in module._parameters:
+            has = ", ".join(module._parameters) or "none"
+            raise ArgumentError(f"fxopt.with_tensors: {type(module).__name__} has no parameter {name}; it has {has}")
+        expect(tensor, torch.Tensor | None, f"fxopt.with_tensors({name}=...)", "a tensor or None")
         if tensor is None or isinstance(tensor, nn.Parameter):
             new._parameters[name] = tensor
         else:
@@ -41,15 +51,15 @@ def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
     weights. To generate its code takes as long again; if it is to be rewritten first, ``compiled=False`` leaves that to
     a later ``recompile()``, before which it must not be called.
     """
-    graph = _copied(gm.graph)
+    graph = copied_graph(gm.graph)
     empty = Graph()
     empty.output(None)
     new = GraphModule(nn.Module(), empty, class_name=type(gm).__name__)
     for key, value in gm.__dict__.items():
-        if key not in (*_TABLES, "_graph", "_code", "meta"):
+        if key not in (*TABLES, "_graph", "_code", "meta"):
             new.__dict__[key] = copy.copy(value) if isinstance(value, dict | list | set) else value
     new.meta = dict(gm.meta)
-    _copy_tree(gm, new, {})
+    copy_tree(gm, new, {})
     if compiled:
         new.graph = graph
     else:
@@ -57,7 +67,7 @@ def shared_copy(gm: GraphModule, *, compiled: bool = True) -> GraphModule:
     return new
 
 
-def _copied(graph: Graph) -> Graph:
+def copied_graph(graph: Graph) -> Graph:
     """Return a copy of `graph` with the names and metadata of its nodes.
 
     Unlike `copy.deepcopy`, it leaves the tree specs of exported programs as they are, which torch warns of copying,
@@ -76,10 +86,11 @@ def _copied(graph: Graph) -> Graph:
     return copied
 
 
-_TABLES = ("_modules", "_parameters", "_buffers")
+TABLES = ("_modules", "_parameters", "_buffers")
+"""The tables in which a module registers its members."""
 
 
-def _copy_tree(old: nn.Module, new: nn.Module, containers: dict[int, nn.Module]) -> None:
+def copy_tree(old: nn.Module, new: nn.Module, containers: dict[int, nn.Module]) -> None:
     """Give `new` the tensors and children of `old`; plain containers, which rewrites change, are copied."""
     new._parameters.update(old._parameters)
     new._buffers.update(old._buffers)
@@ -94,7 +105,7 @@ def _copy_tree(old: nn.Module, new: nn.Module, containers: dict[int, nn.Module])
 def _container(old: nn.Module, containers: dict[int, nn.Module]) -> nn.Module:
     if id(old) not in containers:
         containers[id(old)] = container = shallow_copy(old)
-        _copy_tree(old, container, containers)
+        copy_tree(old, container, containers)
     return containers[id(old)]
 
 

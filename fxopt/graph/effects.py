@@ -18,7 +18,8 @@ from torch.fx.node import map_arg
 
 from fxopt.graph.metadata import is_metadata
 from fxopt.graph.nodes import inputs_of, operation_name
-from fxopt.graph.operators import POINTWISE, STATISTICS, VIEW_ATTRIBUTES, operator_of
+from fxopt.graph.operator_table import POINTWISE, STATISTICS, VIEW_ATTRIBUTES
+from fxopt.graph.operators import operator_of
 from fxopt.packed import PackedLayer
 
 _MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm,

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
+from fxopt.errors import expect_graph
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import target_name
 from fxopt.graph.tensor_state import TensorState, counts_writes
@@ -32,6 +33,9 @@ class Fingerprint:
     def __init__(self, like: Fingerprint | None = None) -> None:
         self._known: dict[int, _Known] = {} if like is None else {**like._known}
 
+    def __repr__(self) -> str:
+        return f"Fingerprint({len(self._known)} tensors read)"
+
     def has_read(self, gm: GraphModule) -> bool:
         """Return whether the digest of every parameter and buffer of `gm` is remembered and holds. Reads no tensor."""
         return all(self._remembered(tensor) is not None for tensor in (*gm.parameters(), *gm.buffers()))
@@ -47,6 +51,7 @@ class Fingerprint:
             portable: leave out all that depends on the place of the model's source: the files, lines and Python modules
                 that it stands in. So the digest is the same on another machine, and for a class run as a script.
         """
+        expect_graph(gm, "fxopt.fingerprint")
         digest = hashlib.blake2b(digest_size=16)
         for line in self._lines(gm, portable):
             digest.update(line.encode(errors="surrogatepass"))

@@ -2,58 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import torch
 from torch import nn
 from torch.fx import Node
 from torch.nn.utils import parametrize
 
-from fxopt.graph.conditions import Condition, Conditions, Unmet, decide
+from fxopt.graph.conditions import Condition, Conditions, Unmet, decide, present
 from fxopt.graph.hooks import gradient_hook_condition, module_hook_condition
 from fxopt.graph.index import GraphIndex
-from fxopt.graph.layer import Held, Layer, LinearLayer
-from fxopt.graph.metadata import readers_of
+from fxopt.graph.layer import Layer, LinearLayer
 from fxopt.graph.nodes import info_of, input_of, operation_name
-from fxopt.graph.site import Miss
+from fxopt.graph.ownership import held_conditions, sharing_conditions, tensor_conditions
+from fxopt.graph.site import NEEDS_SHAPES, Miss
 
 Kinds = type[nn.Module] | tuple[type[nn.Module], ...]
 
 
 def module_miss(site: Node, node: Node, kind: Kinds, index: GraphIndex) -> Miss | None:
     """Return why the module that `node` calls must stay as it is for a site anchored at `site`; None if it is free."""
-    return decide(site, module_conditions(node, kind, index))
+    found = decide(site, module_conditions(node, kind, index))
+    return found if isinstance(found, Miss) else None
 
 
-def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[None]:
+def layer_conditions(layer: Layer, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[Node]:
     """Require that `layer` may be changed or removed: that it is plain, and that all else is independent of it.
 
     Args:
         kind: the module types that it may be called as, exactly. For a function, this is ignored.
         ties_ok: whether its tensors may be tied to others, as where the very tensors stay in use.
+
+    Returns:
+        its input.
     """
     if layer.module is not None:
         return module_conditions(layer.node, kind, index, ties_ok=ties_ok)
     return _function_conditions(layer, index, ties_ok=ties_ok)
 
 
-def _function_conditions(layer: Layer, index: GraphIndex, *, ties_ok: bool) -> Conditions[None]:
+def _function_conditions(layer: Layer, index: GraphIndex, *, ties_ok: bool) -> Conditions[Node]:
     """Require the same of a layer that is called as a function on tensors."""
     yield autocast_condition(layer.node, index)
-    yield layer.input is not None or Unmet(
-        f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
+    x = yield from present(
+        layer.input,
+        lambda: Unmet(
+            f"{layer.name} is called with arguments other than one input and its tensors", **_given(layer.node)
+        ),
     )
     for role, held in layer.held.items():
-        yield from _held_conditions(layer, role, held, index)
+        yield from held_conditions(layer, role, held, index)
     tensors = [(held.path, held.tensor) for held in layer.held.values()]
     yield gradient_hook_condition(tensors)
-    yield from _tensor_conditions(layer.name, tensors, index, ties_ok=ties_ok)
+    yield from tensor_conditions(layer.name, tensors, index, ties_ok=ties_ok)
     if isinstance(layer, LinearLayer):
         yield layer.weight.dim() == 2 or Unmet(
             f"the weight of {layer.name} has shape {tuple(layer.weight.shape)}",
             actual=f"{layer.weight.dim()} dimensions",
             needed="2 dimensions",
         )
+    return x
 
 
 def decomposed_linear_miss(node: Node) -> Miss | None:
@@ -77,25 +82,27 @@ def decomposed_linear_miss(node: Node) -> Miss | None:
     return Miss(node, unmet)
 
 
-def module_conditions(node: Node, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[None]:
+def module_conditions(node: Node, kind: Kinds, index: GraphIndex, *, ties_ok: bool = False) -> Conditions[Node]:
     """Require that the module of `node` may be replaced or removed: exactly of `kind`, called once, by one input.
 
-    For `ties_ok` see `layer_conditions`.
+    For `ties_ok` see `layer_conditions`. Returns its input.
     """
-    module = index.module_of(node)
     path = str(node.target)
-    if module is None:
-        yield Unmet(f"{path} is not a module of the graph module", actual="none", needed="a module")
-        return
+    module = yield from present(
+        index.module_of(node),
+        lambda: Unmet(f"{path} is not a module of the graph module", actual="none", needed="a module"),
+    )
     yield from unaltered_conditions(module, path, kind)
     yield autocast_condition(node, index)
-    yield from _sharing_conditions(node, module, path, index)
+    yield from sharing_conditions(node, module, path, index)
     tensors = {**module._parameters, **module._buffers}
     named = ((f"{path}.{name}", tensor) for name, tensor in tensors.items())
-    yield from _tensor_conditions(path, named, index, ties_ok=ties_ok)
-    yield input_of(node) is not None or Unmet(
-        f"{node.name} is called with arguments other than one input", **_given(node)
+    yield from tensor_conditions(path, named, index, ties_ok=ties_ok)
+    x = yield from present(
+        input_of(node),
+        lambda: Unmet(f"{node.name} is called with arguments other than one input", **_given(node)),
     )
+    return x
 
 
 def unaltered_conditions(module: nn.Module, path: str, kind: Kinds) -> Conditions[None]:
@@ -144,7 +151,7 @@ def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
     if info is None:
         return Unmet(
             f"the shape of {tensor.name} is not known: {why}",
-            remedy="capture the model with example inputs (fxopt.capture)",
+            remedy=NEEDS_SHAPES,
             actual="unknown",
             needed=f"{rank} dimensions",
         )
@@ -177,59 +184,6 @@ def _another_type(module: nn.Module, path: str, kinds: tuple[type[nn.Module], ..
     return Unmet(f"{path} is a {type(module).__name__}, {kind}", actual=type(module).__name__, needed=needed)
 
 
-def _sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphIndex) -> Conditions[None]:
-    calls = index.calls_of(module)
-    yield len(calls) <= 1 or Unmet(
-        f"{path} is called {len(calls)} times, by {_others(calls, node)} as well, and all calls share its weights",
-        actual=f"{len(calls)} calls",
-        needed="1 call",
-    )
-    paths = index.paths_of(module)
-    yield len(paths) <= 1 or Unmet(
-        f"{path} is registered under {len(paths)} names: {', '.join(paths)}",
-        actual=f"{len(paths)} names",
-        needed="1 name",
-    )
-    reads = [read for read in index.reads_of(path) if readers_of(read)]
-    yield not reads or Unmet(
-        f"{reads[0].name} reads {reads[0].target}, which is in {path}",
-        actual=f"read by {reads[0].name}",
-        needed="unread",
-    )
-    yield _foreign_parent(path, index)
-
-
-def _held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> Conditions[None]:
-    """Require that a tensor which a function is given is registered in the graph module, and for this call alone."""
-    reader, name = held.reader, layer.name
-    if held.tensor is None or reader is None:
-        source = "a constant" if reader is None else f"computed by {reader.name}"
-        if reader is not None and reader.op == "placeholder":
-            source = f"the input {reader.name}"
-        yield Unmet(
-            f"the {role} of {name} is {source}, not a parameter or buffer of the model",
-            actual=source,
-            needed="a parameter or buffer",
-        )
-        return
-    yield held.path in index.owners_of(held.tensor) or Unmet(
-        f"{held.path} is an attribute that is not registered as a parameter or buffer",
-        remedy="register it",
-        actual="an attribute",
-        needed="a parameter or buffer",
-    )
-    readers = [other for other in index.reads_of(held.path) if other.users]
-    users = [user for other in readers for user in readers_of(other)]
-    yield len(users) <= 1 or Unmet(
-        f"{held.path} is read by {_others(users, layer.node)} as well as by {name}",
-        actual=f"{len(users)} readers",
-        needed="1 reader",
-    )
-    places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
-    yield places <= 1 or Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
-    yield _foreign_parent(held.path, index)
-
-
 def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
     """Require that the shape and dtype of a tensor of `layer`, which are to change, are unread."""
     paths = [layer.path] if layer.module is not None else [held.path for held in layer.held.values()]
@@ -244,63 +198,3 @@ def unread_condition(layer: Layer, index: GraphIndex) -> Condition:
             needed="unread",
         )
     )
-
-
-def _foreign_parent(path: str, index: GraphIndex) -> Condition:
-    parent = index.module_at(path.rpartition(".")[0])
-    return (
-        type(parent) is nn.Module
-        or parent is index.gm
-        or Unmet(
-            f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
-            actual=type(parent).__name__,
-            needed="a plain module of the graph module",
-        )
-    )
-
-
-def _tensor_conditions(
-    name: str, tensors: Iterable[tuple[str, torch.Tensor | None]], index: GraphIndex, *, ties_ok: bool
-) -> Conditions[None]:
-    known = [(path, tensor) for path, tensor in tensors if tensor is not None]
-    for path, tensor in known:
-        owners = index.owners_of(tensor)
-        yield (
-            ties_ok
-            or len(owners) <= 1
-            or Unmet(
-                f"{path} is tied to {next((owner for owner in owners if owner != path), owners[0])}",
-                remedy="untie them: give each a copy",
-                actual=f"{len(owners)} owners",
-                needed="1 owner",
-            )
-        )
-        plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
-        yield (plain and not tensor.is_quantized) or Unmet(
-            f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
-            actual=f"{type(tensor).__name__} ({tensor.layout})",
-            needed="a plain strided tensor",
-        )
-    sized = [(path, tensor) for path, tensor in known if tensor.dim() > 0]
-    kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
-    yield len(kinds) <= 1 or _mixed(name, sized)
-    yield all(tensor.is_floating_point() for _, tensor in sized) or Unmet(
-        f"{name} has weights of dtype {sized[0][1].dtype}, not a floating-point dtype",
-        actual=str(sized[0][1].dtype),
-        needed="a floating-point dtype",
-    )
-
-
-def _mixed(name: str, tensors: list[tuple[str, torch.Tensor]]) -> Unmet:
-    found = ", ".join(f"{path.rpartition('.')[2]} {tensor.dtype} on {tensor.device}" for path, tensor in tensors)
-    return Unmet(
-        f"the tensors of {name} differ in dtype or device: {found}",
-        remedy="bring them to one dtype and device",
-        actual=found,
-        needed="one dtype and device",
-    )
-
-
-def _others(nodes: Iterable[Node], node: Node) -> str:
-    names = dict.fromkeys(other.name for other in nodes if other is not node)
-    return ", ".join(names) or node.name

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
+import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
 from fxopt.graph.effects import Effects, effects_of, writes_in_place
 from fxopt.graph.metadata import reads_metadata_only
-from fxopt.graph.nodes import inputs_of
+from fxopt.graph.nodes import attribute_of, inputs_of
 from fxopt.graph.tables import GraphTables, Registered
 
 T = TypeVar("T")
@@ -29,6 +30,9 @@ class GraphIndex(GraphTables):
         self._cache: dict[Any, Any] = {}
         self._of_run: dict[Any, Any] = {}
         self._edited = False
+
+    def __repr__(self) -> str:
+        return f"GraphIndex({self.gm._get_name()}, {len(self.nodes)} nodes)"
 
     def cached(self, key: Any, compute: Callable[[], T]) -> T:
         """Return the answer of `compute`, remembered under `key` until the next edit of the graph."""
@@ -106,16 +110,30 @@ class GraphIndex(GraphTables):
         return bool(self.origins(a) & self.origins(b))
 
     def origins(self, node: Node) -> set[Node]:
-        """Return `node`, and all that it may be a view of."""
+        """Return `node`, and all that it may be a view of, with every node that reads the same parameter or buffer."""
         seen: set[Node] = set()
         todo = [node]
         while todo:
             current = todo.pop()
             if current not in seen:
                 seen.add(current)
-                if not self.is_fresh(current):
+                if current.op == "get_attr":
+                    todo.extend(self._reads_of_memory(current))
+                elif not self.is_fresh(current):
                     todo.extend(other for other in inputs_of(current) if not reads_metadata_only(current, other))
         return seen
+
+    def _reads_of_memory(self, node: Node) -> tuple[Node, ...]:
+        """Return the nodes that read the tensor which `node` reads, or another one in the same storage."""
+        return self.cached("reads of one memory", self._reads_of_one_memory).get(node, ())
+
+    def _reads_of_one_memory(self) -> dict[Node, tuple[Node, ...]]:
+        by_storage: dict[int, list[Node]] = {}
+        for node in self.gm.graph.find_nodes(op="get_attr", sort=False):
+            value = attribute_of(self.gm, str(node.target))
+            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+                by_storage.setdefault(value.untyped_storage()._cdata, []).append(node)
+        return {node: tuple(readers) for readers in by_storage.values() for node in readers}
 
     def is_fresh(self, node: Node) -> bool:
         """Return whether `node` is known to return memory of its own, or a value that has none, as ``x.shape``."""

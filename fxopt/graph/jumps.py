@@ -11,7 +11,6 @@ An index is an integer, which a float becomes by a jump; so ``one_hot`` and inde
 
 from __future__ import annotations
 
-import functools
 from collections import deque
 from functools import cached_property
 from typing import Any
@@ -24,41 +23,35 @@ from fxopt.graph.conditions import Condition, Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only
 from fxopt.graph.nodes import info_of, inputs_of, operation_name, target_name
-from fxopt.graph.operators import POINTWISE, calls_torchs_own
-
-JUMPS = frozenset({
-    *("floor", "ceil", "round", "trunc", "fix", "frac", "floor_divide", "floordiv", "remainder", "mod", "fmod"),
-    *("divmod", "eq", "ne", "lt", "le", "gt", "ge", "equal", "not_equal", "less", "less_equal", "greater"),
-    *("greater_equal", "isclose", "allclose", "isin", "sign", "sgn", "signbit", "copysign", "heaviside", "angle"),
-    *("atan2", "arctan2", "logical_and", "logical_or", "logical_xor", "logical_not", "not", "truth", "any", "all"),
-    *("nonzero", "argwhere", "count_nonzero", "is_nonzero", "long", "int", "short", "byte", "char", "bool", "argmax"),
-    *("argmin", "argsort", "bucketize", "searchsorted", "histc", "histogram", "unique", "unique_consecutive"),
-    *("multinomial", "bernoulli", "threshold", "hardshrink", "frexp", "poisson"),
-})  # fmt: skip
-"""By name, without underscores around it. Quantizing is one as well, by the beginning of its name."""
+from fxopt.graph.operator_names import canonical
+from fxopt.graph.operator_table import (
+    CASTS,
+    COPIES,
+    DROPOUTS,
+    JUMPS,
+    LOOK_UPS,
+    POINTWISE,
+    SEVERAL_PARTS,
+    VIEWS,
+    VIEWS_OR_COPIES,
+    is_tagged_pointwise,
+)
+from fxopt.graph.operators import calls_torchs_own
 
 _QUANTIZING = ("quantize", "fake_quantize")
 _CONVERSIONS = frozenset({"to", "type", "type_as", "to_copy", "view", "convert_element_type"})
-"""By name: they jump where they give integers."""
+"""They jump where they give integers."""
 
-_CONTINUOUS = (POINTWISE - JUMPS) | {
-    *("subtract", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "logsigmoid", "tanhshrink", "expit"),
-    *("isposinf", "isneginf", "pos", "radd", "rmul", "rtruediv", "rpow"),
-}
-"""By name, beside those that torch tags: number by number."""
+_CONTINUOUS = (POINTWISE - JUMPS) | {"logsigmoid", "tanhshrink", "expit", "isposinf", "isneginf", "pos", "radd", "rmul",
+                                     "rtruediv", "rpow"}  # fmt: skip
+"""Number by number, beside the operators that torch tags so."""
 
-_MOVES = _CONVERSIONS | {
-    *("view_as", "unsafe_view", "reshape", "reshape_as", "flatten", "unflatten", "ravel", "transpose", "permute"),
-    *("t", "swapaxes", "swapdims", "movedim", "moveaxis", "unsqueeze", "squeeze", "expand", "expand_as"),
-    *("broadcast_to", "contiguous", "clone", "detach", "alias", "narrow", "select", "slice", "getitem", "setitem"),
-    *("index", "index_select", "gather", "take", "take_along_dim", "masked_select", "masked_fill", "masked_scatter"),
-    *("cat", "concat", "stack", "concatenate", "hstack", "vstack", "dstack", "chunk", "split", "split_with_sizes"),
-    *("tensor_split", "unbind", "repeat", "repeat_interleave", "tile", "roll", "flip", "pad", "constant_pad_nd"),
-    *("unfold", "diag", "diagonal", "tril", "triu", "scatter", "index_put", "index_copy", "slice_scatter"),
-    *("select_scatter", "copy", "fill", "msort", "dropout", "float", "double", "half", "bfloat16", "cpu", "cuda"),
-    *("item", "tolist", "local_scalar_dense"),
+_MOVES = _CONVERSIONS | VIEWS | SEVERAL_PARTS | VIEWS_OR_COPIES | COPIES | LOOK_UPS | DROPOUTS | CASTS | {
+    *("unsafe_view", "ravel", "broadcast_to", "setitem", "take", "take_along_dim", "masked_select", "masked_scatter"),
+    *("hstack", "vstack", "dstack", "split_with_sizes", "tensor_split", "repeat_interleave", "tile", "unfold", "diag"),
+    *("diagonal", "scatter", "index_put", "index_copy", "msort", "cpu", "cuda", "item", "tolist", "local_scalar_dense"),
 }  # fmt: skip
-"""By name: they move numbers, or convert them to another dtype."""
+"""They move numbers, or convert them to another dtype. Without underscores around the name."""
 
 _ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "values"})
 
@@ -70,9 +63,6 @@ _MODULES = (nn.ReLU, nn.ReLU6, nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.SELU, nn.CE
             nn.LogSigmoid, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.Softplus, nn.Softsign, nn.Softshrink,
             nn.Tanhshrink, nn.Tanh, nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)  # fmt: skip
 _JUMPING_MODULES = (nn.Hardshrink, nn.Threshold)
-
-_OTHER_NAMES = {"iadd": "add", "isub": "sub", "imul": "mul", "itruediv": "truediv", "ipow": "pow", "imod": "mod",
-                "ifloordiv": "floordiv", "rmod": "mod", "rfloordiv": "floordiv"}  # fmt: skip
 
 
 def jump_condition(node: Node, index: GraphIndex) -> Condition:
@@ -145,7 +135,7 @@ class _Search:
             return True
         if name in JUMPS:
             return calls_torchs_own(node)
-        if name in ("div", "divide", "true_divide"):
+        if name == "div":
             return node.kwargs.get("rounding_mode") is not None
         if _gives_pair(node, name):
             return _places_are_read(node)
@@ -165,17 +155,7 @@ class _Search:
 
 def _name(node: Node) -> str:
     """Return the operation by name, the same for a method and for an operator, in place or otherwise."""
-    name = operation_name(node).strip("_")
-    return _OTHER_NAMES.get(name, name)
-
-
-@functools.cache
-def is_tagged_pointwise(name: str) -> bool:
-    """Return whether torch says of an overload of the operator of this name that it works number by number."""
-    packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
-    if not isinstance(packet, torch._ops.OpOverloadPacket):
-        return False
-    return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
+    return canonical(operation_name(node).strip("_")).strip("_")
 
 
 def _may_be_rounded(node: Node) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,14 +25,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from fxopt.graph.index import GraphIndex
-from fxopt.graph.nodes import attribute_of, input_of
+from fxopt.graph.nodes import attribute_of, input_of, module_of
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare tensors
 class Held:
     """A tensor of a layer: where it is registered, and the node that reads it where a function is called."""
 
-    tensor: torch.Tensor | None
+    tensor: torch.Tensor | None = field(repr=False)
     """None if the graph computes it from other values."""
     path: str
     reader: Node | None = None
@@ -59,7 +59,10 @@ class Layer:
     def weight(self) -> torch.Tensor:
         """The weight of a layer that passes `layer_conditions`."""
         weight = self.tensor("weight")
-        assert weight is not None, f"the weight of {self.name} is computed, which layer_conditions says"
+        if weight is None:
+            raise ValueError(
+                f"the graph computes the weight of {self.name}; ask layer_conditions for a layer that has one"
+            )
         return weight
 
     @property
@@ -80,6 +83,11 @@ class Layer:
 @dataclass(frozen=True, eq=False)
 class LinearLayer(Layer):
     """``x W^T + b`` on the last dimension."""
+
+
+@dataclass(frozen=True, eq=False)
+class AddmmLayer(Layer):
+    """``b + x W`` for a matrix ``x``: a linear layer whose weight lies the other way round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +156,7 @@ def _called_function(node: Node, kind: type[Layer], names: tuple[str, ...], inde
     if kind is not BatchNormLayer and given.get("weight") is None:
         return None
     x = given.get("input")
-    odd = len(node.args) > len(names) or not isinstance(x, Node)
+    odd = len(node.args) > len(names) or not isinstance(x, Node) or (kind is AddmmLayer and bool(node.kwargs))
     held = {role: _held(given[role], index) for role in _ROLES if given.get(role) is not None}
     call = (node, None if odd or not isinstance(x, Node) else x, None, "", held)
     if kind is BatchNormLayer:
@@ -179,6 +187,7 @@ _MODULES = (nn.Linear, _ConvNd, _BatchNorm)
 
 _ROLES = ("weight", "bias", "running_mean", "running_var")
 _LINEAR = ("input", "weight", "bias")
+_ADDMM = ("bias", "input", "weight")
 _CONV = (*_LINEAR, "stride", "padding", "dilation", "groups")
 _TRANSPOSED = (*_LINEAR, "stride", "padding", "output_padding", "groups", "dilation")
 _CONVOLUTION = (*_LINEAR, "stride", "padding", "dilation", "transposed", "output_padding", "groups")
@@ -191,6 +200,8 @@ _NO_TRAINING = _aten._native_batch_norm_legit_no_training.default
 _FORMS: dict[Any, tuple[type[Layer], tuple[str, ...]]] = {
     F.linear: (LinearLayer, _LINEAR),
     _aten.linear.default: (LinearLayer, _LINEAR),
+    torch.addmm: (AddmmLayer, _ADDMM),
+    _aten.addmm.default: (AddmmLayer, _ADDMM),
     torch.conv1d: (ConvLayer, _CONV),
     torch.conv2d: (ConvLayer, _CONV),
     torch.conv3d: (ConvLayer, _CONV),
@@ -215,11 +226,17 @@ _FORMS: dict[Any, tuple[type[Layer], tuple[str, ...]]] = {
 """The functions and operators that are layers, with the names of their arguments in order."""
 
 LINEAR_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if form[0] is LinearLayer)
+ADDMM_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if form[0] is AddmmLayer)
 CONV_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if form[0] is ConvLayer)
 BATCH_NORM_CALLS: tuple[Any, ...] = tuple(target for target, form in _FORMS.items() if form[0] is BatchNormLayer)
 
 DECOMPOSED_LINEAR_CALLS: tuple[Any, ...] = (_aten.addmm.default, _aten.mm.default)
 """The calls that ``run_decompositions()`` makes of linear layers, with the weight transposed by a node of its own."""
+
+
+def calls_linear(node: Node) -> bool:
+    """Return whether `node` calls a linear layer, as a module or as a function."""
+    return isinstance(module_of(node), nn.Linear) or node.target in LINEAR_CALLS
 
 
 def argument_names(target: Any) -> tuple[str, ...]:

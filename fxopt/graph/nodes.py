@@ -22,6 +22,8 @@ from torch import nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fxopt.graph.operators import name_of
+
 
 @dataclass(frozen=True)
 class TensorInfo:
@@ -193,13 +195,11 @@ def target_name(node: Node) -> str:
 
 
 def operation_name(node: Node) -> str:
-    """Return the function or method that is called, in one word: ``view`` for ``.view`` and ``aten.view.default``.
+    """Return the operator that is called by its name in ATen's list: ``div`` for ``/`` and ``aten.div.Tensor``.
 
     For other nodes, such as the call of a module, that is an empty string.
     """
-    if isinstance(node.target, torch._ops.OpOverload):
-        return str(node.target.overloadpacket.__name__)
-    return str(node.target) if node.op == "call_method" else str(getattr(node.target, "__name__", ""))
+    return name_of(node.target, node.op == "call_method") if node.op.startswith("call_") else ""
 
 
 def inputs_of(node: Node) -> list[Node]:

@@ -17,14 +17,14 @@ from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
 from fxopt.graph.nodes import info_of, input_of, operation_name
-from fxopt.graph.operators import MOVING, VIEWS, calls_torchs_own
+from fxopt.graph.operator_table import DROPOUTS, MOVING, VIEWS
+from fxopt.graph.operators import calls_torchs_own
+from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.graph.strides import is_row_major, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
 
 _ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
-             "feature_dropout"}  # fmt: skip
 
 
 def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Collection[Node] = ()) -> Conditions[None]:
@@ -38,7 +38,7 @@ def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Coll
     before, after = info_of(old), info_of(new)
     yield (before is not None and after is not None) or Unmet(
         f"the shape and dtype of {old.name if before is None else new.name} are not known",
-        remedy="capture the model with example inputs (fxopt.capture)",
+        remedy=NEEDS_SHAPES,
         actual="unknown",
         needed="known",
     )
@@ -108,7 +108,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
     if adds is not None:
         return Unmet(
             f"{adds.name} may add up the numbers of {old.name} in the order of memory, and {other} may lie otherwise",
-            remedy="give what stands for it by .contiguous()",
+            remedy="copy the tensor that stands for it by .contiguous()",
             actual="unknown strides",
             needed="those of a new tensor",
         )
@@ -118,7 +118,7 @@ def strides_condition(old: Node, new: Node | None, index: GraphIndex, *, turned:
         or Unmet(
             f"a view of {old.name}, or whoever gets it, may rely on how it lies in memory, and {other} may lie "
             "otherwise",
-            remedy="give what stands for it by .contiguous()",
+            remedy="copy the tensor that stands for it by .contiguous()",
             actual="unknown strides",
             needed="those of a new tensor",
         )
@@ -203,7 +203,7 @@ def does_nothing(node: Node, index: GraphIndex) -> bool:
         module = index.module_of(node)
         same = module is not None and decide(node, unaltered_conditions(module, str(node.target), _NOTHING)) is None
         return same and (isinstance(module, nn.Identity) or not getattr(module, "training", True))
-    return _calls_one_of(_DROPOUTS, node) and _is_off(node)
+    return _calls_one_of(DROPOUTS, node) and _is_off(node)
 
 
 def _calls_one_of(names: Collection[str], node: Node) -> bool:

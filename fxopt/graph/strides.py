@@ -13,11 +13,11 @@ from torch.fx import Node
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only
 from fxopt.graph.nodes import info_of, operation_name
-from fxopt.graph.operators import NEEDS_ROWS_TOGETHER, ROW_MAJOR
+from fxopt.graph.operator_table import CASTS, DROPOUTS, NEEDS_ROWS_TOGETHER, ROW_MAJOR
 from fxopt.packed import PackedLinear
 
 _COPIES = {"contiguous", "clone", "empty_like", "_to_copy"}
-_CONVERSIONS = {"to", "float", "double", "half", "bfloat16", "type", "type_as", "detach", "dropout", "alias"}
+_CONVERSIONS = CASTS | DROPOUTS | {"detach", "alias"}
 
 _ROW_MAJOR_MODULES = (nn.Linear, nn.Embedding, nn.LayerNorm, PackedLinear)
 

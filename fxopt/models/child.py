@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +15,7 @@ from typing import Any
 
 from fxopt.errors import ModelError
 from fxopt.models.dry_run import Fit
+from fxopt.process.child_limits import die_with, limit
 from fxopt.process.memory import in_words
 from fxopt.process.news import tell
 
@@ -27,7 +26,6 @@ MOST_BYTES = 4 * 10**9
 _PROGRAM = "import sys; from fxopt.models.child import main; main(*sys.argv[1:])"
 _MOST_ANSWER = 64 * 2**20
 _SECONDS_BETWEEN_LOOKS = 0.1
-_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
 
 def fit_in_child(folder: Path) -> Fit:
@@ -84,7 +82,8 @@ def _answer_of(folder: Path, text: bytes, code: int) -> Fit:
 
 def main(folder: str, parent: str) -> None:
     """Print the answer as JSON."""
-    _limit(int(parent))
+    die_with(int(parent))
+    limit(memory=MOST_BYTES, seconds=MOST_SECONDS, file=_MOST_ANSWER)
     from fxopt.models.local_folder import LocalFolder
 
     with os.fdopen(os.dup(1), "w") as out:
@@ -96,21 +95,3 @@ def main(folder: str, parent: str) -> None:
         except MemoryError:
             answer = {"error": f"{folder}: a model built from its config.json takes more than {in_words(MOST_BYTES)}"}
         json.dump(answer, out)
-
-
-def _limit(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before this could be asked for
-            os._exit(1)
-    if sys.platform != "win32":
-        import resource
-
-        for kind, most in (
-            (resource.RLIMIT_AS, MOST_BYTES),
-            (resource.RLIMIT_CPU, MOST_SECONDS),
-            (resource.RLIMIT_FSIZE, _MOST_ANSWER),
-        ):
-            _, hard = resource.getrlimit(kind)
-            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(kind, (least, least))

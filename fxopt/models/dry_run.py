@@ -6,8 +6,8 @@ on the meta device of torch, which has shapes only. So the answer comes before a
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fxopt.errors import ModelError
+from fxopt.models.making import FACTORIES, MemoryWatch
 from fxopt.models.stored_weights import PRECISE, Stored
-from fxopt.process.news import tell
+from fxopt.process.news import Pace
 
-_FACTORIES = {
-    "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "logspace", "eye",
-    "tensor", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
-}  # fmt: skip
-_LIKE = {name for name in _FACTORIES if name.endswith("_like")}
+_LIKE = {name for name in FACTORIES if name.endswith("_like")}
 _ABOUT_SIZE = ("overflow", "Overflow", "allocate memory", "not enough memory", "too large")
-_SECONDS_BETWEEN_NEWS = 0.1
 
 
 @dataclass(frozen=True)
@@ -35,6 +31,8 @@ class Fit:
     kind: str
     parameters: int
     bytes: int
+    building_bytes: int
+    """Memory that building takes at most: the weights as stored, and what the model holds in another form."""
     missing: tuple[str, ...] = ()
     mismatched: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = ()
     """Name, shape as stored, shape as needed."""
@@ -51,17 +49,44 @@ class Fit:
     def of(cls, model: nn.Module, found: Mapping[str, Any], stored: Stored) -> Fit:
         """Return the fit that transformers' loading found, with names in order."""
         parameters = list(model.parameters())
+        tensors = [*parameters, *model.buffers()]
         state, base = model.state_dict(), f"{getattr(model, 'base_model_prefix', '')}."
         coarse = [name for name, each in stored.items() if each.dtype not in PRECISE]
         return cls(
             type(model).__name__,
             sum(each.numel() for each in parameters),
-            sum(each.numel() * each.itemsize for each in (*parameters, *model.buffers())),
+            sum(each.numel() * each.itemsize for each in tensors),
+            sum(each.bytes for each in stored.values()) + _bytes_beside(tensors, stored),
             tuple(sorted(found["missing_keys"])),
-            tuple(sorted((name, tuple(there), tuple(needed)) for name, there, needed in found["mismatched_keys"])),
+            tuple(sorted(_mismatch(one, state, stored, base) for one in found["mismatched_keys"])),
             tuple(sorted(found["unexpected_keys"])),
             tuple(sorted(name for name in coarse if _is_precise(state, name, base))),
         )
+
+
+def _mismatch(
+    found: str | tuple[str, Iterable[int], Iterable[int]], state: Mapping[str, Tensor], stored: Stored, base: str
+) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    """Return name, shape as stored and shape as needed of a mismatch, of which transformers 4 has the name alone."""
+    if not isinstance(found, str):
+        name, there, needed = found
+        return name, tuple(there), tuple(needed)
+    names = (found, f"{base}{found}", found.removeprefix(base))
+    shape = next((stored[name].shape for name in names if name in stored), ())
+    return found, shape, next((tuple(state[name].shape) for name in names if name in state), ())
+
+
+def _bytes_beside(tensors: Iterable[Tensor], stored: Stored) -> int:
+    """Return the bytes of the tensors that are no stored weight as it is: cast, joined, or computed from the config."""
+    left = Counter((each.shape, each.dtype) for each in stored.values())
+    beside = 0
+    for tensor in tensors:
+        form = (tuple(tensor.shape), tensor.dtype)
+        if left[form]:
+            left[form] -= 1
+        else:
+            beside += tensor.numel() * tensor.itemsize
+    return beside
 
 
 def _tuples(value: Any) -> Any:
@@ -98,7 +123,7 @@ class _Described(Tensor):
 
 
 class BuildGuard(TorchFunctionMode):
-    """Watches a thread build a model: it can be cancelled, and makes at most `most` tensors.
+    """Watches a thread build a model: it can be cancelled, makes at most `most` tensors, and none that memory lacks.
 
     With `dry`, tensors in the place of missing weights stay on the meta device as well.
     """
@@ -109,15 +134,16 @@ class BuildGuard(TorchFunctionMode):
         self.tensors = self.elements = 0
         self.is_done = False
         """Was the architecture built, so that only its filling is left?"""
-        self._told = time.perf_counter()
+        self._pace = Pace("building it")
+        self._memory = MemoryWatch()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        self._tell()
+        self._pace.tell()
         name = getattr(func, "__name__", "")
-        if name not in _FACTORIES:
+        if name not in FACTORIES:
             return func(*args, **kwargs)
         self.tensors += 1
         if self.tensors > self.most:
@@ -126,15 +152,10 @@ class BuildGuard(TorchFunctionMode):
             self.is_done = True  # the first is for a weight that the file leaves out
         if self.dry and name in _LIKE and args[0].is_meta:
             kwargs = {**kwargs, "device": "meta"}
+        self._memory.check(func, args, kwargs)
         made = func(*args, **kwargs)
         self.elements += made.numel()
         return made
-
-    def _tell(self) -> None:
-        now = time.perf_counter()
-        if now - self._told > _SECONDS_BETWEEN_NEWS:
-            self._told = now
-            tell("building it")
 
 
 def is_about_size(error: Exception) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -67,3 +69,40 @@ def example_call(model: nn.Module, batch: int, sequence: int | None) -> Inputs:
     `sequence` is None for a model of images or sound.
     """
     return (), example_inputs(model, batch=batch, sequence=sequence or 16)
+
+
+_ID = re.compile(r"(?P<owner>[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95}")
+
+
+def is_hub_id(text: str) -> bool:
+    """Return whether a text may be the id of a model on the Hugging Face hub, ``owner/name``.
+
+    >>> is_hub_id("google-bert/bert-base-uncased"), is_hub_id("bert-base"), is_hub_id("../bert"), is_hub_id("a/b/c")
+    (True, False, False, False)
+    """
+    found = _ID.fullmatch(text)
+    return found is not None and bool(found["owner"]) and ".." not in text and "--" not in text
+
+
+def cached_folder(model_id: str) -> Path:
+    """Return the folder of a model of the Hugging Face hub in the cache on this machine. Nothing is fetched.
+
+    Raises:
+        ModelError: it is not in the cache, or there is no library that knows the cache.
+    """
+    try:
+        hub: Any = importlib.import_module("huggingface_hub")
+    except ModuleNotFoundError as error:
+        if error.name != "huggingface_hub":
+            raise
+        raise ModelError(
+            f"{model_id}: models of the Hugging Face hub need its library, which comes with transformers; "
+            "run: pip install 'transformers>=4.57'"
+        ) from error
+    config = hub.try_to_load_from_cache(model_id, "config.json")
+    if not isinstance(config, str):
+        raise ModelError(
+            f"{model_id}: there is no such folder, and no such model in the cache of Hugging Face on this machine "
+            f"({hub.constants.HF_HUB_CACHE}). fxopt fetches nothing: run hf download {model_id}, or give a folder"
+        )
+    return Path(config).parent

@@ -18,11 +18,14 @@ from torch import Tensor, nn
 from fxopt.errors import CancelledError, ModelError, warn
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
-from fxopt.models.hugging_face import example_call, longest_sequence, parts_in, transformers_module
+from fxopt.models.hugging_face import cached_folder, example_call, longest_sequence, parts_in, transformers_module
 from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
 from fxopt.process.defaults import changing_defaults
+from fxopt.process.memory import check_memory
+from fxopt.process.news import tell
+from fxopt.process.one_at_a_time import one_at_a_time
 from fxopt.tracing.documented import parts_of
 
 _WEIGHTS = "model.safetensors"
@@ -76,15 +79,18 @@ class LocalFolder:
         Every fault in names, shapes and types is reported before a number is read.
 
         Raises:
-            ModelError: a weight is missing in the folder, or differs from its description in the config.
+            ModelError: a weight is missing in the folder, or differs from its description in the config, or the memory
+                that building takes is not free.
             CancelledError: the listener to the news asked for the end.
         """
         config, files = self._config(), self._weight_files()
         stored = self._stored(config, files)
         fit = self.fit() if is_ordinary(config) else fit_in_child(self.path)
         self._check_fit(fit)
-        weights = tensors_of(files)
-        model, found = self._loaded(weights, BuildGuard(most_tensors(stored)))
+        with one_at_a_time():  # another build would take the memory that is found free here
+            check_memory(f"{self.path}: to build it takes", fit.building_bytes)
+            weights = tensors_of(files)
+            model, found = self._loaded(weights, BuildGuard(most_tensors(stored)))
         fit = Fit.of(model, found, stored)
         self._check_fit(fit)
         self._warn_of(fit, weights)
@@ -101,7 +107,8 @@ class LocalFolder:
                 raise
             # The architecture itself was built, and is no larger than its weights: its computations on their numbers
             # need them.
-            return Fit("", 0, 0)
+            size = sum(each.bytes for each in stored.values())
+            return Fit("", 0, size, 2 * size)
         return Fit.of(model, found, stored)
 
     def _stored(self, config: dict[str, Any], files: list[Path]) -> dict[str, StoredTensor]:
@@ -144,7 +151,7 @@ class LocalFolder:
         if not is_folder:
             raise ModelError(f"{self.path}: there is no such folder; give one with config.json and *.safetensors")
         if not has_config:
-            raise ModelError(f"{self.path}: it has no config.json, which says what the architecture is")
+            raise ModelError(f"{self.path}: it has no config.json, which names the architecture")
         config = _json(file)
         if not isinstance(config.get("model_type"), str):
             raise ModelError(f"{file}: it has no model_type; fxopt needs one that transformers knows, as 'bert'")
@@ -228,7 +235,7 @@ class LocalFolder:
                 )
 
     def _warn_of(self, fit: Fit, weights: dict[str, Tensor]) -> None:
-        broken = sorted(name for name, each in weights.items() if each.dtype in PRECISE and not each.isfinite().all())
+        broken = sorted(name for name, each in weights.items() if each.dtype in PRECISE and not _is_finite(each))
         for fault, names in (
             (f"{fit.kind} has no place for {len(fit.unexpected)} stored weights", fit.unexpected),
             (
@@ -240,6 +247,36 @@ class LocalFolder:
         ):
             if names:
                 warn(f"{self.path}: {fault}: {_some([*map(short, names)])}")
+
+
+def _is_finite(weight: Tensor) -> bool:
+    tell("looking at its numbers")
+    return bool(weight.isfinite().all())
+
+
+@dataclass(frozen=True)
+class CachedModel(LocalFolder):
+    """A model of the Hugging Face hub that lies in the cache on this machine; nothing is fetched."""
+
+    model_id: str = ""
+
+    @classmethod
+    def of(cls, model_id: str) -> CachedModel:
+        """Return the model of an id, ``owner/name``.
+
+        Raises:
+            ModelError: it is not in the cache.
+        """
+        return cls(cached_folder(model_id), model_id)
+
+    @property
+    def title(self) -> str:
+        return self.model_id
+
+
+def name_of(source: LocalFolder) -> str:
+    """Return the id of a model in the cache of Hugging Face; the path of any other folder."""
+    return source.model_id if isinstance(source, CachedModel) else str(source.path)
 
 
 def _json(file: Path) -> dict[str, Any]:

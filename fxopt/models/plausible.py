@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 from fxopt.errors import ModelError
@@ -12,6 +13,8 @@ _COUNTS_LAYERS = re.compile(r"(^|_)(num|n)_(\w+_)?(layers?|blocks?)$|(^|_)(layer
 _NAMES_NO_SIZE = re.compile(r"(vocab_size|theta|_ids?|base)$")
 _ORDINARY = 1_000_000
 """Up to this size, building on the meta device takes a negligible time."""
+_ORDINARY_TABLE = 2 * 10**7
+"""Up to so many numbers, a table that an architecture computes in Python (the positions of Pegasus) takes seconds."""
 _DEEP = 60
 _LONG = 10_000
 """Parts of a list or object in a config."""
@@ -29,9 +32,10 @@ def check_layers(config: dict[str, Any], weights: int) -> None:
 
 def is_ordinary(config: Any) -> bool:
     """Return whether all sizes of a config are small enough to build from it here, at least on the meta device."""
-    return all(abs(value) <= _ORDINARY or _NAMES_NO_SIZE.search(name) for name, value in _numbers(config)) and all(
-        length <= _LONG for length in _lengths(config)
-    )
+    sizes = sorted((abs(value) for name, value in _numbers(config) if not _NAMES_NO_SIZE.search(name)), reverse=True)
+    if any(size > _ORDINARY for size in sizes) or prod(sizes[:2]) > _ORDINARY_TABLE:
+        return False
+    return all(length <= _LONG for length in _lengths(config))
 
 
 def is_deep(config: Any) -> bool:

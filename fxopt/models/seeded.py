@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.overrides import TorchFunctionMode
 
+from fxopt.models.making import FACTORIES, MemoryWatch
+from fxopt.process.news import Pace
+
 # by name: transformers puts functions of its own into torch.nn.init while it builds a model
 _DRAWS = {
     "normal_", "uniform_", "trunc_normal_", "kaiming_normal_", "kaiming_uniform_", "xavier_normal_",
@@ -21,23 +24,26 @@ _DRAWS = {
 }  # fmt: skip
 
 
-_FACTORIES = {"rand", "randn", "randint", "randperm"}
+_DRAWING = {"rand", "randn", "randint", "randperm"}
 
 
 class _WithoutDraws(TorchFunctionMode):
     """A mode that keeps this thread off the global generator.
 
     Functions that would fill a tensor with random numbers fill it with one number, and those that make one draw from
-    `generator`.
+    `generator`. The listener to the news may end the building, and so does a lack of memory.
     """
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.generator = generator
+        self.pace = Pace("building it")
+        self._memory = MemoryWatch()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
+        self.pace.tell()
         name, kwargs = getattr(func, "__name__", None), kwargs or {}
         if name in _DRAWS:
             # a constant rather than nothing: torch draws a truncated normal again until all of it lies between the
@@ -46,7 +52,9 @@ class _WithoutDraws(TorchFunctionMode):
             middle = kwargs.get("mean", args[1] if len(args) > 1 else 0.0) if name == "normal_" else 0.0
             with torch.no_grad():
                 return tensor.fill_(middle)
-        if name in _FACTORIES:
+        if name in FACTORIES:
+            self._memory.check(func, args, kwargs)
+        if name in _DRAWING:
             kwargs = {"generator": self.generator, **kwargs}
         return func(*args, **kwargs)
 
@@ -56,14 +64,23 @@ def seeded_model(make: Callable[[], nn.Module], seed: int) -> nn.Module:
 
     Matrices and kernels keep the size of their inputs; scales of norms lie around 1, shifts and biases around 0, and
     running statistics differ from those of a fresh batch norm.
+
+    Raises:
+        CancelledError: the listener to the news asked for the end.
+        ModelError: the memory that is free does not hold its tensors.
     """
     generator = torch.Generator().manual_seed(seed)
-    with _WithoutDraws(generator):
-        model = make().eval()
+    gradients = torch.is_grad_enabled()
+    try:
+        with _WithoutDraws(generator) as building:
+            model = make().eval()
+    finally:
+        torch.set_grad_enabled(gradients)  # an end within torch's own `no_grad` would leave it off
     filled: set[int] = set()
     with torch.no_grad():
         for module in model.modules():
             for name, parameter in module.named_parameters(recurse=False):
+                building.pace.tell()
                 if id(parameter) not in filled:
                     _fill(parameter, name, module, generator)
                     filled.add(id(parameter))

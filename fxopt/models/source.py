@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 from fxopt.errors import ModelError
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 """The arguments of a model: positional arguments, then keyword arguments."""
+
+
+def as_inputs(example: Any) -> Inputs:
+    """Return the arguments that an example stands for: a tuple or list of positional ones, a mapping of keyword
+    arguments, or one tensor.
+
+    Raises:
+        ModelError: it is none of these.
+
+    >>> as_inputs({"x": 1})
+    ((), {'x': 1})
+    """
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    if isinstance(example, Tensor):
+        return (example,), {}
+    if not isinstance(example, tuple | list):
+        kind = type(example).__name__
+        raise ModelError(
+            f"the inputs are of type {kind}; give a tuple of arguments, a dict of keyword ones, or a tensor"
+        )
+    return tuple(example), {}
 
 
 @dataclass(frozen=True)
@@ -73,7 +96,7 @@ class ModelSource(Protocol):
     def sizes(self) -> Sizes: ...
 
     def build(self) -> nn.Module:
-        """Return a new model in eval mode, with the same weights on each call."""
+        """Return a new model with the same weights on each call, in eval mode but for a norm that a lesson is about."""
 
     def inputs(self, model: nn.Module, batch: int | None = None, sequence: int | None = None) -> Inputs:
         """Return inputs for `model`, which `build` returned: the same on each call."""

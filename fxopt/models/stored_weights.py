@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fxopt.errors import ModelError
-from fxopt.process.memory import available_bytes, in_words
+from fxopt.process.memory import check_memory
 from fxopt.process.news import tell
 
 _DTYPES = {
@@ -44,6 +44,10 @@ class StoredTensor:
     def elements(self) -> int:
         return prod(self.shape)
 
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
 
 Stored = Mapping[str, StoredTensor]
 
@@ -55,10 +59,7 @@ def headers_of(files: Iterable[Path]) -> dict[str, StoredTensor]:
         ModelError: a file is broken, holds numbers of a dtype outside `_DTYPES`, or more of them than memory holds.
     """
     files = list(files)
-    needed, there = sum(file.stat().st_size for file in files), available_bytes()
-    if needed > there:
-        folder = files[0].parent
-        raise ModelError(f"{folder}: its weights take {in_words(needed)}; {in_words(there)} of memory are free here")
+    check_memory(f"{files[0].parent}: its weights take", sum(file.stat().st_size for file in files))
     found: dict[str, StoredTensor] = {}
     for file in files:
         try:

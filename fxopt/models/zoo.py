@@ -5,9 +5,10 @@ from __future__ import annotations
 from fxopt.errors import ModelError
 from fxopt.models.architectures import ARCHITECTURES
 from fxopt.models.source import ModelSource
+from fxopt.models.teaching import TEACHING
 from fxopt.models.trained import TRAINED
 
-ZOO: tuple[ModelSource, ...] = (*TRAINED, *ARCHITECTURES)
+ZOO: tuple[ModelSource, ...] = (*TRAINED, *ARCHITECTURES, *TEACHING)
 
 
 def model_source(key: str) -> ModelSource:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -10,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fxopt.packed.activation import Activation
+from fxopt.packed.bounds import is_bounded
 from fxopt.packed.layer import PackedLayer
 from fxopt.packed.onednn import is_available, operator
+from fxopt.packed.weights import PackedWeight
 
 if is_available():
     _convolution, _convolution_and_sum = (
@@ -19,6 +22,10 @@ if is_available():
         operator("_convolution_pointwise", "binary"),
     )
     _reorder = operator("_reorder_convolution_weight")
+
+
+_LARGE, _SMALLER = 2**16, 2
+"""Numbers of a result, and the factor by which the image is smaller, from which a proof about the image pays."""
 
 
 class PackedConv2d(PackedLayer):
@@ -30,6 +37,7 @@ class PackedConv2d(PackedLayer):
     Args:
         stride, padding, dilation: two numbers each, for height and width.
         groups: of channels.
+        zeros: columns at the left and at the right, rows at the top and at the bottom, put around the image before.
         keeps_order: whether the result has to lie as that of torch, image by image unless the input is channels last.
     """
 
@@ -43,21 +51,25 @@ class PackedConv2d(PackedLayer):
         padding: Sequence[int],
         dilation: Sequence[int],
         groups: int,
+        zeros: Sequence[int] = (0, 0, 0, 0),
         keeps_order: bool = True,
         **options: Any,
     ) -> None:
         super().__init__(weight, bias, activation, **options)
         self.stride, self.padding, self.dilation = tuple(stride), tuple(padding), tuple(dilation)
-        self.groups = groups
+        self.groups, self.zeros = groups, tuple(zeros)
         self.keeps_order = keeps_order
 
     def _layer(self, x: Tensor) -> Tensor:
+        x = F.pad(x, self.zeros) if any(self.zeros) else x
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
     def _takes(self, x: Tensor, other: Tensor | None) -> bool:
         if x.dim() != 4 or x.shape[1] != self.weight.shape[1] * self.groups:
             return False
         if self.keeps_order and not (x.is_contiguous() and self.weight.is_contiguous()):
+            return False
+        if any(self.zeros) and not is_bounded(x):
             return False
         return other is None or (
             type(other) is Tensor
@@ -70,28 +82,53 @@ class PackedConv2d(PackedLayer):
 
     def _shape_for(self, x: Tensor) -> list[int]:
         """Return the shape of the result."""
-        sizes = zip(x.shape[2:], self.weight.shape[2:], self.stride, self.padding, self.dilation)
+        left, right, top, bottom = self.zeros
+        image = x.shape[2] + top + bottom, x.shape[3] + left + right
+        sizes = zip(image, self.weight.shape[2:], self.stride, self.padding, self.dilation)
         sides = [(n + 2 * pad - gap * (k - 1) - 1) // step + 1 for n, k, step, pad, gap in sizes]
         return [x.shape[0], self.weight.shape[0], *sides]
 
-    def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
-        form = (self.padding, self.stride, self.dilation, self.groups)
-        fused = other is None and self.activation is not None and self.activation.keeps_nan
+    @property
+    def _even(self) -> tuple[int, int]:
+        """The rows and columns of zeros on each side, where the smaller side of `zeros` is made up for by the kernel.
+
+        A kernel that has `d` more zeros at its beginning begins `d` places earlier: sum of w[k] x[i + k - left] is that
+        of w'[k] x[i + k - right], with `right - left` zeros before the numbers of w.
+        """
+        left, right, top, bottom = self.zeros
+        return self.padding[0] + max(top, bottom), self.padding[1] + max(left, right)
+
+    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
+        form = (self._even, self.stride, self.dilation, self.groups)
+        fused = other is None and self.activation is not None and self._may_fuse(self.activation, x, packed)
         y: Tensor
         if other is not None:  # behind a sum, oneDNN has no other activation than the relu that hides NaN
-            y = _convolution_and_sum(x, other, weight, self.bias, *form, "add", 1.0, None, (), None)
+            y = _convolution_and_sum(x, other, packed.tensor, self.bias, *form, "add", 1.0, None, (), None)
         else:
             last = self.activation.call if fused and self.activation is not None else ("none", (), "")
-            y = _convolution(x, weight, self.bias, *form, *last)
+            y = _convolution(x, packed.tensor, self.bias, *form, *last)
         if self.activation is not None and not fused:
             y = self.activation.in_place(y)
         return y.contiguous() if self.keeps_order else y
+
+    def _may_fuse(self, activation: Activation, x: Tensor, packed: PackedWeight) -> bool:
+        """Check that the activation may be computed within the convolution: its input has no NaN that it would hide.
+
+        The image is read for that, so it is worth it only where the result is large and the image is smaller.
+        """
+        if activation.keeps_nan:
+            return True
+        size = math.prod(self._shape_for(x))
+        if size < _LARGE or x.numel() * _SMALLER > size or x.dtype is not torch.float32:
+            return False
+        return packed.is_bounded and is_bounded(x) and (self.bias is None or is_bounded(self.bias))
 
     def _form(self, x: Tensor) -> Hashable:
         # by the number of threads, too: oneDNN chooses another kernel for each, and repacks in every call for a misfit
         return (
             "conv2d",
-            self.padding,
+            self._even,
+            self.zeros,
             self.stride,
             self.dilation,
             self.groups,
@@ -101,7 +138,10 @@ class PackedConv2d(PackedLayer):
 
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
         # without the size of the input, the packed weight fits another kernel than the one that runs, ten times slower
-        packed: Tensor = _reorder(weight, self.padding, self.stride, self.dilation, self.groups, list(x.shape))
+        left, right, top, bottom = self.zeros
+        sides = (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0))
+        weight = F.pad(weight, sides) if any(sides) else weight
+        packed: Tensor = _reorder(weight, self._even, self.stride, self.dilation, self.groups, list(x.shape))
         return packed
 
     def extra_repr(self) -> str:
@@ -109,6 +149,7 @@ class PackedConv2d(PackedLayer):
         parts = [f"{columns * self.groups}, {rows}, kernel_size={tuple(kernel)}, stride={self.stride}"]
         plain = {"padding": (0, 0), "dilation": (1, 1), "groups": 1}
         parts += [f"{name}={value}" for name in plain if (value := getattr(self, name)) != plain[name]]
+        parts += [f"zeros={self.zeros}"] if any(self.zeros) else []
         parts += [] if self.bias is not None else ["bias=False"]
         parts += ["keeps_order=True"] if self.keeps_order else []
         return ", ".join(parts) + super().extra_repr()

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from fxopt.packed.activation import Activation
@@ -56,16 +57,18 @@ class PackedLayer(nn.Module):
 
         Args:
             input: of the layer.
-            other: what is added, before the activation; None for no sum.
+            other: the summand, added before the activation; None for no sum.
         """
         x, weight = input, self.weight  # the input is named as that of torch's layers, for calls by keyword
+        if torch.compiler.is_compiling():  # first, since a compiler leaves off at the other questions
+            return self.by_torch(x, other)
         if not may_compute(x, weight, self.bias, other) or not self._takes(x, other):
             return self.by_torch(x, other)
         form = self._form(x)
         packed = self._packed.get(form)
         if packed is None or not packed.is_of(weight):
             packed = self._packed_for(form, x)
-        return self._by_onednn(x, other, packed.tensor)
+        return self._by_onednn(x, other, packed)
 
     def _packed_for(self, form: Hashable, x: Tensor) -> PackedWeight:
         packed = packed_weight(self.weight, form, lambda weight: self._pack(weight, x))
@@ -83,7 +86,7 @@ class PackedLayer(nn.Module):
         """Check that oneDNN computes on tensors of these shapes, and lays the result in memory as torch does."""
 
     @abstractmethod
-    def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
+    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
         """Compute all by oneDNN, with the packed weight."""
 
     @abstractmethod

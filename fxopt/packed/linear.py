@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fxopt.packed.layer import PackedLayer
 from fxopt.packed.onednn import is_available, operator
+from fxopt.packed.weights import PackedWeight
 
 if is_available():
     _linear, _linear_and_sum = operator("_linear_pointwise"), operator("_linear_pointwise", "binary")
@@ -41,15 +42,15 @@ class PackedLinear(PackedLayer):
             and other.is_contiguous()
         )
 
-    def _by_onednn(self, x: Tensor, other: Tensor | None, weight: Tensor) -> Tensor:
+    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
         activation = self.activation if self.activation is not None and self.activation.keeps_nan else None
         y: Tensor
         if other is not None:
-            y = _linear_and_sum(x, other, weight, self.bias, "add")
+            y = _linear_and_sum(x, other, packed.tensor, self.bias, "add")
             activation = None
         else:
             last = ("none", (), "") if activation is None else activation.call
-            y = _linear(x, weight, self.bias, *last)
+            y = _linear(x, packed.tensor, self.bias, *last)
         return y if self.activation is None or activation is not None else self.activation.in_place(y)
 
     def _form(self, x: Tensor) -> Hashable:

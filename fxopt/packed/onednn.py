@@ -58,7 +58,6 @@ def may_compute(x: Any, weight: Tensor, *others: Tensor | None) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
-        and not torch.compiler.is_compiling()
         and x.numel() > 0
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from fxopt.packed.bounds import is_bounded
 
 
 @dataclass(frozen=True, eq=False)  # equality would compare tensors
@@ -19,6 +22,8 @@ class PackedWeight:
     source: Tensor
     """Shares memory with the weight as it was, so that its address is not given to another one."""
     version: int
+    is_bounded: bool
+    """As of `fxopt.packed.bounds`."""
 
     def is_of(self, weight: Tensor) -> bool:
         """Check that `weight` is the one that was packed, unwritten since.
@@ -36,6 +41,8 @@ class PackedWeight:
 
 _KNOWN: weakref.WeakValueDictionary[Hashable, PackedWeight] = weakref.WeakValueDictionary()
 _PACKING = threading.Lock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_PACKING._at_fork_reinit)  # type: ignore[attr-defined]  # as of Python's own locks
 
 
 def packed_weight(weight: Tensor, form: Hashable, pack: Callable[[Tensor], Tensor]) -> PackedWeight:
@@ -52,6 +59,6 @@ def packed_weight(weight: Tensor, form: Hashable, pack: Callable[[Tensor], Tenso
         if known is None or not known.is_of(weight):
             with torch.inference_mode(False), torch.no_grad():
                 source = weight.detach()
-                known = PackedWeight(pack(source), source, weight._version)
+                known = PackedWeight(pack(source), source, weight._version, is_bounded(source))
             _KNOWN[key] = known
         return known

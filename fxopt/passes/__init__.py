@@ -3,15 +3,23 @@
 from typing import Any
 
 from fxopt.core import Pass
+from fxopt.passes.change_addmm_to_linear import ChangeAddmmToLinear
 from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
+from fxopt.passes.compile_regions import CompileRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
+from fxopt.passes.fuse_attention import FuseAttention
 from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear
 from fxopt.passes.fuse_batch_norm2d_in_conv2d import FuseBatchNorm2dInConv2d
 from fxopt.passes.fuse_bias_in_linear import FuseBiasInLinear
+from fxopt.passes.fuse_gelu import FuseGelu
+from fxopt.passes.fuse_rms_norm import FuseRMSNorm
 from fxopt.passes.identities import RemoveIdentities
+from fxopt.passes.installed import InstalledPasses, installed_passes
+from fxopt.passes.join_linears import JoinLinears
 from fxopt.passes.merge_linears import MergeLinears
 from fxopt.passes.pack_convolutions import PackConvolutions
 from fxopt.passes.pack_linears import PackLinears
+from fxopt.passes.share_common_subexpressions import ShareCommonSubexpressions
 from fxopt.rules import Rule
 
 
@@ -25,22 +33,53 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
     FuseBatchNorm1dInLinear,
     FoldBatchNorm,
     ChangeTrueDivToMulByInverse,
+    ChangeAddmmToLinear,
     MergeLinears,
     FuseBiasInLinear,
     RemoveIdentities,
+    ShareCommonSubexpressions,
+    FuseGelu,
+    FuseRMSNorm,
+    FuseAttention,
     PackLinears,
     PackConvolutions,
 )
 
+
+def others_installed() -> InstalledPasses:
+    """Return the passes that other installed packages bring, and those of them that are left out, with the reasons."""
+    return installed_passes([kind.__name__ for kind in ALL_PASSES])
+
+
+def registered_passes() -> tuple[type[Pass[Any]], ...]:
+    """Return the class of each pass that the page, the command and recipes know: `ALL_PASSES`, then installed ones.
+
+    An installed pass is one of another package that names it by the entry point group ``fxopt.passes``. It is imported
+    when this function is first called. One that fails to import, or whose name is taken, is left out with an
+    `FxoptWarning`.
+    """
+    return (*ALL_PASSES, *others_installed().kinds)
+
+
 __all__ = [
     "ALL_PASSES",
+    "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",
+    "CompileRegions",
     "FoldBatchNorm",
+    "FuseAttention",
     "FuseBatchNorm1dInLinear",
     "FuseBatchNorm2dInConv2d",
     "FuseBiasInLinear",
+    "FuseGelu",
+    "FuseRMSNorm",
+    "InstalledPasses",
+    "JoinLinears",
     "MergeLinears",
     "PackConvolutions",
     "PackLinears",
     "RemoveIdentities",
+    "ShareCommonSubexpressions",
+    "others_installed",
+    "registered_passes",
 ]

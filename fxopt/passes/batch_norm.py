@@ -33,6 +33,7 @@ from fxopt.core import (
     Unmet,
     dtype_conditions,
     layer_conditions,
+    present,
     readers_of,
     remove_layer,
     set_tensors,
@@ -50,10 +51,8 @@ class Affine:
     shift: torch.Tensor = field(compare=False)
 
     @classmethod
-    def of(cls, bn: BatchNormLayer) -> Affine:
-        mean, variance, gamma, beta = _statistics(bn)
-        assert mean is not None
-        assert variance is not None
+    def of(cls, bn: BatchNormLayer, mean: torch.Tensor, variance: torch.Tensor) -> Affine:
+        gamma, beta = bn.tensor("weight"), bn.bias
         with torch.no_grad():
             scale = (variance.double() + bn.eps).rsqrt_()
             if gamma is not None:
@@ -78,6 +77,10 @@ class Affine:
 class BatchNormBesideLayer(Match):
     """A batch normalization, the anchor, and the layer that takes it in."""
 
+    only_read = ("input",)
+
+    input: Node
+    """The tensor that is normalized."""
     layer_node: Node
     layer: Layer
     bn: BatchNormLayer
@@ -85,12 +88,6 @@ class BatchNormBesideLayer(Match):
     layer_first: bool
     through: tuple[Node, ...] = ()
     """The nodes between the two, which only pass the channels on."""
-
-    @property
-    def input(self) -> Node:
-        """Return the tensor that is normalized."""
-        assert self.bn.input is not None, f"{self.bn.name} has met the condition that it has one input"
-        return self.bn.input
 
     @property
     def result(self) -> Node:
@@ -104,25 +101,20 @@ Kinds = tuple[type[nn.Module], ...]
 def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -> Conditions[tuple[Node, Affine]]:
     """Require that `bn` is a fixed scale and shift; return its input and these."""
     yield bn.training is False or _unmet_mode(bn)
-    yield {"running_mean", "running_var"} <= set(bn.held) or Unmet(
-        f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
-        actual="none",
-        needed="a running mean and variance",
-    )
+    yield {"running_mean", "running_var"} <= set(bn.held) or _without_statistics(bn)
     yield bn.gives_one_tensor or Unmet(
         f"{bn.name} gives a tuple, of which more than the first item is used", actual=f"{len(bn.node.users)} users"
     )
-    yield from layer_conditions(bn, kinds, index)
-    x, mean = bn.input, bn.tensor("running_mean")
-    assert x is not None, "a condition of layers"
-    assert mean is not None, "a condition above"
+    x = yield from layer_conditions(bn, kinds, index)
+    mean = yield from present(bn.tensor("running_mean"), lambda: _without_statistics(bn))
+    variance = yield from present(bn.tensor("running_var"), lambda: _without_statistics(bn))
     yield not mean.is_meta or Unmet(
         f"{bn.name} has no values (its tensors are on the meta device)",
         remedy="load its weights first",
         actual="meta",
         needed="values",
     )
-    affine = Affine.of(bn)
+    affine = Affine.of(bn, mean, variance)
     limit = torch.finfo(mean.dtype).max
     yield affine.largest <= limit or Unmet(
         f"the scale or shift of {bn.name} is not a finite {mean.dtype}",
@@ -132,10 +124,18 @@ def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -
     return x, affine
 
 
+def _without_statistics(bn: BatchNormLayer) -> Unmet:
+    return Unmet(
+        f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
+        actual="none",
+        needed="a running mean and variance",
+    )
+
+
 def fold_conditions(
-    bn: BatchNormLayer, affine: Affine, layer: Layer, kinds: Kinds, index: GraphIndex, *, layer_first: bool
+    bn: BatchNormLayer, x: Node, affine: Affine, layer: Layer, kinds: Kinds, index: GraphIndex, *, layer_first: bool
 ) -> Conditions[BatchNormBesideLayer]:
-    """Require that `layer`, right behind or before `bn` as far as the channels go, can do its work as well."""
+    """Require that `layer`, right behind or before `bn` as far as the channels go, can do its work on `x` as well."""
     yield from layer_conditions(layer, kinds, index)
     yield from dtype_conditions(layer, bn)
     if not layer_first and isinstance(layer, ConvLayer):
@@ -157,7 +157,7 @@ def fold_conditions(
             needed=f"products <= {limit:.3g}",
         )
     )
-    return BatchNormBesideLayer(bn.node, layer.node, layer, bn, affine, layer_first)
+    return BatchNormBesideLayer(bn.node, x, layer.node, layer, bn, affine, layer_first)
 
 
 def users_condition(node: Node, wanted: Node, why: str) -> Condition:

@@ -9,6 +9,7 @@ import torch
 from torch.fx import Node
 
 from fxopt.core import (
+    NEEDS_SHAPES,
     Conditions,
     Exactness,
     GraphIndex,
@@ -43,6 +44,9 @@ _PRODUCT: dict[Any, Any] = {
     _aten.div_.Tensor_mode: _aten.mul_.Tensor,
 }
 
+_OF_TENSORS = (torch.div, torch.true_divide, "div", "div_", "true_divide", "true_divide_")
+"""The divisions that take a tensor alone: operators of Python and ATen divide sizes and numbers too."""
+
 
 @dataclass(frozen=True, eq=False)
 class ConstantDivision(Match):
@@ -56,8 +60,8 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
     """Replace `x / c` with `x * (1 / c)`, for a tensor `x` and a constant `c`.
 
     A processor multiplies several times faster than it divides, though this is hidden if memory is the limit, as in
-    most models. The bits are the same if `c` is a power of two, since both then round the same real number; otherwise
-    `1 / c` is rounded once more, which changes a result by about one unit in the last place.
+    most models. If `c` is a power of two and `x` is known to be real, the bits are the same, since both round the same
+    real number; otherwise `1 / c` is rounded once more, which changes a result by about one unit in the last place.
 
     Attention scales its scores this way:
 
@@ -71,6 +75,9 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
     >>> print(fxopt.ChangeTrueDivToMulByInverse()(gm, reverse=True).code.strip().splitlines()[1].strip())
     truediv = scores / 8;  scores = None
     """
+
+    label = "Divide by multiplying"
+    needs = "a tensor divided by a constant"
 
     targets = tuple(_PRODUCT)
 
@@ -107,9 +114,10 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
         yield (
             info is not None
             or is_tensor(dividend)
+            or node.target in _OF_TENSORS
             or Unmet(
                 f"{dividend.name} is not known to be a tensor; of a size or a number, the quotient must be exact",
-                remedy="capture the model with example inputs (fxopt.capture), or annotate it as torch.Tensor",
+                remedy=f"{NEEDS_SHAPES}, or annotate it as torch.Tensor",
                 actual="unknown",
                 needed="a tensor",
             )
@@ -122,11 +130,13 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
         text = f"{dividend} / {c:g} is {dividend} * {1 / c:g}"
         if self.exactness(match) is Exactness.BITWISE:
             return f"{text}: {c:g} is a power of two, so both round the same real number and give the same bits"
+        if _is_power_of_two(c):
+            return f"{text}; the dtype of {dividend} is unknown, and complex numbers may differ in the last place"
         return f"{text}; 1 / {c:g} is rounded to {1 / c!r}, so results may differ in the last place"
 
     def exactness(self, match: ConstantDivision) -> Exactness:
-        mantissa, _ = math.frexp(match.divisor)
-        return Exactness.BITWISE if abs(mantissa) == 0.5 else Exactness.ROUNDING
+        is_real = info_of(match.dividend) is not None  # a complex one is no match
+        return Exactness.BITWISE if is_real and _is_power_of_two(match.divisor) else Exactness.ROUNDING
 
     def rewrite(self, match: ConstantDivision, rewriter: Rewriter) -> None:
         node = match.anchor
@@ -152,6 +162,10 @@ def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]
             actual=f"{value:.3g}",
             needed=f"{limits.tiny:.3g} to {limits.max:.3g}",
         )
+
+
+def _is_power_of_two(divisor: float) -> bool:
+    return not _is_too_large(divisor) and abs(math.frexp(divisor)[0]) == 0.5
 
 
 def _is_too_large(divisor: float) -> bool:

@@ -7,10 +7,11 @@ from typing import Any
 from torch.fx import Node
 
 from fxopt.core import GraphIndex, does_nothing, info_of, operation_name
-from fxopt.graph.operators import RESHAPES, VIEWS_OR_COPIES
+from fxopt.graph.operator_table import PERMUTES, RESHAPES, VIEWS_OR_COPIES
 
 _COPIES = {"clone", "contiguous", "alias"}
-_TURNS = {"transpose", "swapaxes", "swapdims", "permute"}
+_TURNS = PERMUTES & {"transpose", "permute"}
+"""Those of which the places of the dimensions are read from the arguments (`_order`)."""
 
 
 def source(node: Node, index: GraphIndex) -> Node | None:

@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fxopt.core import (
     BATCH_NORM_CALLS,
+    NEEDS_SHAPES,
     BatchNormLayer,
     Conditions,
     ConvLayer,
@@ -62,11 +63,15 @@ class FoldBatchNorm(Pass[BatchNormBesideLayer]):
     ['input_1', '_0', '_1', '_2', 'output']
     """
 
+    label = "Fold any batch norm"
+    needs = "a batch normalization beside a linear layer or a convolution"
+
     targets = (_BatchNorm, *BATCH_NORM_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
         bn = layer_of(node, index)
-        assert isinstance(bn, BatchNormLayer)
+        if not isinstance(bn, BatchNormLayer):
+            return None
         tried = [decide(node, conditions) for conditions in (_behind(bn, index), _before(bn, index))]
         matches = [found for found in tried if isinstance(found, Match)]
         if matches:
@@ -111,14 +116,14 @@ def _behind(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
     layer = yield from present(
         _foldable(way[0], index),
         lambda: Unmet(
-            f"what it normalizes comes from {way[0].name}, not from a linear layer or convolution",
+            f"its input comes from {way[0].name}, not from a linear layer or convolution",
             actual=way[0].name,
             needed="a linear layer or convolution",
         ),
     )
     for node, user in pairwise([*way, bn.node]):
         yield users_condition(node, user, "as it is")
-    match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=True)
+    match = yield from fold_conditions(bn, normalized, affine, layer, _LAYERS, index, layer_first=True)
     sure = len(way) == 1 and isinstance(layer, ConvLayer) and _RANKS.get(type(bn.module)) == layer.dimensions + 2
     if not sure:
         yield from _channel_conditions(layer, way, layer_first=True)
@@ -136,14 +141,14 @@ def _before(bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBeside
     layer = yield from present(
         behind if behind is not None and behind.input is way[-1] else None,
         lambda: Unmet(
-            f"what it gives, {way[-1].name}, is not read by a linear layer or convolution alone",
+            f"its result, {way[-1].name}, is not read by a linear layer or convolution alone",
             actual=", ".join(user.name for user in way[-1].users),
             needed="a linear layer or convolution",
         ),
     )
     for node, reader in pairwise([*way, layer.node]):
         yield users_condition(node, reader, "as it is")
-    match = yield from fold_conditions(bn, affine, layer, _LAYERS, index, layer_first=False)
+    match = yield from fold_conditions(bn, normalized, affine, layer, _LAYERS, index, layer_first=False)
     yield from _channel_conditions(layer, way, layer_first=False)
     yield unwritten_condition(normalized, bn.node, layer.node, index)
     return replace(match, through=tuple(way[1:]))
@@ -179,7 +184,7 @@ def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> 
             info_of(at_layer),
             lambda: Unmet(
                 f"the shape of {at_layer.name} is not known: batch norm scales dimension 1, Linear works on the last",
-                remedy="capture the model with example inputs (fxopt.capture)",
+                remedy=NEEDS_SHAPES,
                 actual="unknown",
                 needed="a shape",
             ),

@@ -49,11 +49,15 @@ class FuseBatchNorm1dInLinear(Pass[BatchNormBesideLayer]):
     ['input_1', '_0', '_1', 'output']
     """
 
+    label = "Fold BatchNorm1d"
+    needs = "a BatchNorm1d beside a Linear"
+
     targets = (nn.BatchNorm1d, *BATCH_NORM_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
         bn = layer_of(node, index)
-        assert isinstance(bn, BatchNormLayer)
+        if not isinstance(bn, BatchNormLayer):
+            return None
         info = info_of(bn.output)
         if bn.module is None and info is not None and len(info.shape) > 3:
             return None  # not of features
@@ -102,6 +106,6 @@ def _neighbor_conditions(
     linear_first = linear.node is x
     first, second = (linear.output, bn.node) if linear_first else (bn.output, linear.node)
     yield users_condition(first, second, "as it is")
-    match = yield from fold_conditions(bn, affine, linear, (nn.Linear,), index, layer_first=linear_first)
+    match = yield from fold_conditions(bn, x, affine, linear, (nn.Linear,), index, layer_first=linear_first)
     yield linear_first or unwritten_condition(x, bn.node, linear.node, index)
     return match

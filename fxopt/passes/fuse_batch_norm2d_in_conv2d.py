@@ -46,11 +46,15 @@ class FuseBatchNorm2dInConv2d(Pass[BatchNormBesideLayer]):
     ['input_1', '_0', '_1', 'output']
     """
 
+    label = "Fold BatchNorm2d"
+    needs = "a BatchNorm2d behind a Conv2d"
+
     targets = (nn.BatchNorm2d, *BATCH_NORM_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> BatchNormBesideLayer | Miss | None:
         bn = layer_of(node, index)
-        assert isinstance(bn, BatchNormLayer)
+        if not isinstance(bn, BatchNormLayer):
+            return None
         info = info_of(bn.output)
         if bn.module is None and info is not None and len(info.shape) != 4:
             return None  # not of images
@@ -59,7 +63,7 @@ class FuseBatchNorm2dInConv2d(Pass[BatchNormBesideLayer]):
     def _conditions(self, bn: BatchNormLayer, index: GraphIndex) -> Conditions[BatchNormBesideLayer]:
         x, affine = yield from batch_norm_conditions(bn, (nn.BatchNorm2d,), index)
         conv = yield from of_type(layer_of(x, index), ConvLayer, lambda: _other_input(x, index))
-        match = yield from fold_conditions(bn, affine, conv, (nn.Conv2d,), index, layer_first=True)
+        match = yield from fold_conditions(bn, x, affine, conv, (nn.Conv2d,), index, layer_first=True)
         what = f"a{' transposed' if conv.transposed else ''} convolution over {conv.dimensions} dimensions"
         yield (conv.dimensions == 2 and not conv.transposed) or Unmet(
             f"{conv.name} is {what}", actual=what, needed="a convolution over 2 dimensions"

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from fxopt.core import (
     DECOMPOSED_LINEAR_CALLS,
@@ -20,11 +20,13 @@ from fxopt.core import (
     Rewriter,
     TensorInfo,
     Unmet,
+    calls_linear,
     decide,
     decomposed_linear_miss,
     info_of,
     layer_conditions,
     layer_of,
+    present,
     set_arguments,
     set_tensors,
     unread_condition,
@@ -60,6 +62,9 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
     Linear(in_features=3, out_features=2, bias=True)
     """
 
+    label = "Bias into weights"
+    needs = "a Linear with a bias"
+
     targets = (nn.Linear, *LINEAR_CALLS, *DECOMPOSED_LINEAR_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> LinearWithBias | Miss | None:
@@ -69,11 +74,10 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         return decide(node, self._conditions(linear, index)) if "bias" in linear.held else None
 
     def _conditions(self, linear: LinearLayer, index: GraphIndex) -> Conditions[LinearWithBias]:
-        yield from layer_conditions(linear, nn.Linear, index)
+        x = yield from layer_conditions(linear, nn.Linear, index)
         yield unread_condition(linear, index)
-        weight, bias, x = linear.weight, linear.bias, linear.input
-        assert bias is not None
-        assert x is not None
+        weight = linear.weight
+        bias = yield from present(linear.bias, lambda: Unmet(f"{linear.name} has no bias"))
         frozen, free = ("bias", "weight") if weight.requires_grad else ("weight", "bias")
         yield weight.requires_grad == bias.requires_grad or Unmet(
             f"{linear.name} has a frozen {frozen} and a {free} that trains; one tensor can't be both",
@@ -92,6 +96,10 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
             )
         )
         return LinearWithBias(linear.node, x, linear)
+
+    def get_transformed_nodes(self, graph_module: GraphModule) -> list[Node]:
+        """Return the linears, without the columns of ones; see `marked_nodes` for all."""
+        return [node for node in self.marked_nodes(graph_module) if calls_linear(node)]
 
     def explain(self, match: LinearWithBias) -> str:
         (rows, columns), x = match.linear.weight.shape, match.input.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -156,6 +157,9 @@ class RemoveIdentities(RuleSet):
     drop = self.drop(x);  x = None
     """
 
+    label = "Remove identities"
+    needs = "a call that returns its input, such as dropout or x * 1"
+
     rules = (
         multiply_by_one,
         divide_by_one,
@@ -188,7 +192,7 @@ class RemoveIdentities(RuleSet):
             else:
                 left.append(match)
         misses = (*found.misses, *self._misses_of(left, trial))
-        return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
+        return replace(found, matches=tuple(matches), misses=tuple(sorted(misses, key=lambda miss: miss.anchor)))
 
     def _misses_of(self, left: list[RuleMatch], trial: GraphModule) -> Iterator[Miss]:
         """Return a miss for each of the matches that are no sites beside the others, which are rewritten in `trial`."""

@@ -3,11 +3,11 @@
 import operator
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Never
 
 import torch
 from torch import nn
-from torch.fx import Node
+from torch.fx import GraphModule, Node
 
 from fxopt.core import (
     DECOMPOSED_LINEAR_CALLS,
@@ -22,6 +22,7 @@ from fxopt.core import (
     Rewriter,
     TensorInfo,
     Unmet,
+    calls_linear,
     copy_for,
     decide,
     decomposed_linear_miss,
@@ -72,6 +73,9 @@ class MergeLinears(Pass[LinearsOfOneInput]):
             stacked weights are a second copy in memory of their own. ``"view"``: no second copy, see `Stack`.
     """
 
+    label = "Merge linears"
+    needs = "two or more Linear that read one tensor"
+
     targets = (nn.Linear, *LINEAR_CALLS, *DECOMPOSED_LINEAR_CALLS)
 
     def __init__(self, keep: Literal["copy", "view"] = "copy") -> None:
@@ -91,6 +95,10 @@ class MergeLinears(Pass[LinearsOfOneInput]):
         names = ", ".join(node.name for node in match.linear_nodes)
         sizes = " + ".join(str(linear.weight.shape[0]) for linear in match.linears)
         return f"{names} all read {match.input.name}, so one product with {sizes} stacked rows computes them all"
+
+    def get_transformed_nodes(self, graph_module: GraphModule) -> list[Node]:
+        """Return the merged linears, without the slices of their products; see `marked_nodes` for all."""
+        return [node for node in self.marked_nodes(graph_module) if calls_linear(node)]
 
     def results(self, match: LinearsOfOneInput) -> tuple[Node, ...]:
         return match.linear_nodes
@@ -154,7 +162,6 @@ def _siblings(x: Node, index: GraphIndex) -> dict[Node, LinearsOfOneInput | Miss
             (alone,) = members
             others = [group[0] for _, group in groups if group[0] is not alone]
             lonely = decide(alone.node, _lonely_conditions(alone, others, x, index))
-            assert lonely is not None, f"{alone.node} could be merged after all"
             found[alone.node] = lonely
     return found
 
@@ -179,7 +186,7 @@ def _kind(linear: LinearLayer) -> dict[str, object]:
     }
 
 
-def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[None]:
+def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, index: GraphIndex) -> Conditions[Never]:
     """Require that `linear` has company; the reason is its difference from the most similar one of `others`."""
     yield from _member_conditions(linear, index)
     yield bool(others) or Unmet(
@@ -195,6 +202,7 @@ def _lonely_conditions(linear: LinearLayer, others: list[LinearLayer], x: Node, 
         )
     first, last = sorted((other.node, linear.node))
     yield unwritten_condition(x, first, last, index, f"between {other.node.name} and {linear.node.name}")
+    raise AssertionError(f"{linear.node} could be merged after all")
 
 
 def _merged_path(linears: tuple[LinearLayer, ...]) -> str:

@@ -29,20 +29,41 @@ from fxopt.core import (
     present,
     unwritten_condition,
 )
+from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.layer import argument_names
 from fxopt.packed import PackedConv2d
 from fxopt.passes.packing import LayerToPack, explain_packing, packing_conditions, put_packed, with_calls_behind
 
 
-class PackConvolutions(Pass[LayerToPack]):
+@dataclass(frozen=True)
+class Geometry:
+    """The steps of the kernel of a convolution over an image, for height and width."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ConvolutionToPack(LayerToPack):
+    """A convolution of images, with the calls around it that its packed form computes as well."""
+
+    geometry: Geometry
+
+
+class PackConvolutions(Pass[ConvolutionToPack]):
     """Replace `act(conv(x) + y)` of images with one call that reads the kernel packed, on a CPU without gradients.
 
     oneDNN, the library of Intel that torch brings along, computes a convolution as products of small blocks of
     channels. Here the kernel lies block by block in a packed copy, made once for each size of the input, and images lie
     channel by channel for each pixel (`torch.channels_last`), so both are read in one go. A residual `y` is added while
     a block of the result is still in the registers, and so is an activation that keeps NaN; `relu`, where oneDNN
-    gives 0 for NaN, follows in place. Zeros that `F.pad` puts evenly around the image before are left to the kernel,
-    which saves a copy.
+    gives 0 for NaN, follows in place, unless the image is so much smaller than the result that it pays to prove first
+    that there is no NaN. Zeros that a call puts around the image before are left to the kernel, which saves a copy. If
+    a side has more of them than the other, they are left to it where each channel has a kernel of its own, which gets
+    as many zeros more: `sum_k w[k] x[i + k - l] = sum_k w'[k] x[i + k - r]`, with `r - l` zeros before the numbers of
+    `w`. An infinity in the image, of which these would make NaN, is seen at run time, and computed as before.
 
     It may pay in nets of convolutions whose batch norms are folded (`docs/speed.md` has figures). It costs the memory
     of the packed copies. The same products are summed in another order, so results differ by rounding, about 1e-6 of
@@ -60,13 +81,16 @@ class PackConvolutions(Pass[LayerToPack]):
     ['input_1', '_0', '_1', '_2', 'output']
     """
 
+    label = "Pack convolutions"
+    needs = "a convolution of images on a CPU"
+
     targets = (_ConvNd, *CONV_CALLS)
 
-    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
+    def match(self, node: Node, index: GraphIndex) -> ConvolutionToPack | Miss | None:
         layer = layer_of(node, index)
         return decide(node, self._conditions(layer, index)) if isinstance(layer, ConvLayer) else None
 
-    def _conditions(self, layer: ConvLayer, index: GraphIndex) -> Conditions[LayerToPack]:
+    def _conditions(self, layer: ConvLayer, index: GraphIndex) -> Conditions[ConvolutionToPack]:
         yield not layer.transposed or Unmet(
             f"{layer.name} is transposed, and oneDNN's packed convolution is not",
             actual="transposed",
@@ -87,7 +111,7 @@ class PackConvolutions(Pass[LayerToPack]):
         yield mode == "zeros" or Unmet(
             f"{layer.name} pads by {mode}, which is an operation of its own", actual=mode, needed="zeros"
         )
-        yield from present(
+        geometry = yield from present(
             geometry_of(layer),
             lambda: Unmet(
                 f"the stride, padding or dilation of {layer.name} is computed, or differs from side to side",
@@ -95,23 +119,22 @@ class PackConvolutions(Pass[LayerToPack]):
                 needed="two numbers each",
             ),
         )
-        return _with_padding(with_calls_behind(layer, index, activated_sum=True), index)
+        found = _with_padding(with_calls_behind(layer, index, activated_sum=True), geometry, index)
+        return ConvolutionToPack(**vars(found), geometry=geometry)
 
-    def explain(self, match: LayerToPack) -> str:
+    def explain(self, match: ConvolutionToPack) -> str:
         return explain_packing(match)
 
-    def results(self, match: LayerToPack) -> tuple[Node, ...]:
+    def results(self, match: ConvolutionToPack) -> tuple[Node, ...]:
         return (match.result,)
 
-    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
-        layer = match.layer
-        geometry = geometry_of(layer) if isinstance(layer, ConvLayer) else None
-        assert geometry is not None, "a condition of the match"
+    def rewrite(self, match: ConvolutionToPack, rewriter: Rewriter) -> None:
+        layer, geometry = match.layer, match.geometry
         packed = PackedConv2d(
             layer.weight,
             layer.bias,
             match.activation,
-            **{**vars(geometry), "padding": tuple(map(sum, zip(geometry.padding, match.zeros)))},
+            **(vars(geometry) | _padding_of(geometry, match.zeros)),
             keeps_order=memory_needed(match.result, rewriter.index, turned=True) is not Memory.ANY,
             other_first=match.other_first,
             training=layer.module is not None and layer.module.training,
@@ -119,38 +142,52 @@ class PackConvolutions(Pass[LayerToPack]):
         put_packed(match, packed, rewriter)
 
 
-def _with_padding(match: LayerToPack, index: GraphIndex) -> LayerToPack:
-    """Return the match with the call before it that puts as many zeros on either side of the image, if there is one."""
+def _padding_of(geometry: Geometry, zeros: tuple[int, int, int, int]) -> dict[str, tuple[int, ...]]:
+    """Return the padding of the kernel, and the zeros beside it, where a side has more than the other."""
+    left, right, top, bottom = zeros
+    if (left, top) != (right, bottom):
+        return {"zeros": zeros}
+    return {"padding": (geometry.padding[0] + top, geometry.padding[1] + left)}
+
+
+def _with_padding(match: LayerToPack, geometry: Geometry, index: GraphIndex) -> LayerToPack:
+    """Return the match with the call before it that puts zeros around the image, if the kernel can do that."""
     padded, layer = match.layer.input, match.layer
-    if padded is None or list(padded.users) != [layer.node] or padded.target not in _PADS or padded is match.other:
+    if padded is None or list(padded.users) != [layer.node] or padded is match.other:
         return match
-    given = {**dict(zip(("input", "pad", "mode", "value"), padded.args)), **padded.kwargs}
-    x, sides = given.get("input"), given.get("pad")
-    if not isinstance(x, Node) or not isinstance(sides, list | tuple):
-        return match
-    is_constant = given.get("mode", "constant") == "constant" and given.get("value") in (None, 0)
-    info = info_of(x)
-    if not is_constant or info is None or len(info.shape) != 4:
+    x, sides = _zeros_around(padded, index)
+    info = info_of(x) if x is not None else None
+    if x is None or info is None or len(info.shape) != 4:
         return match
     numbers = [side for side in sides if type(side) is int and side >= 0]
-    even = len(numbers) == len(sides) == 4 and sides[0] == sides[1] and sides[2] == sides[3]
-    unwritten = unwritten_condition(x, padded, layer.node, index) is True
-    if not even or not unwritten or index.autocast_around(padded) is not None:
+    if not len(numbers) == len(sides) == 4:
         return match
-    return replace(match, padded=padded, source=x, zeros=(sides[2], sides[0]))
+    left, right, top, bottom = numbers
+    own_kernels = layer.weight.shape[1] == 1 and geometry.groups > 1 and geometry.dilation == (1, 1)
+    unwritten = unwritten_condition(x, padded, layer.node, index) is True
+    if not (own_kernels or (left, top) == (right, bottom)) or not unwritten or index.autocast_around(padded):
+        return match
+    return replace(match, padded=padded, source=x, zeros=(left, right, top, bottom))
+
+
+def _zeros_around(node: Node, index: GraphIndex) -> tuple[Node | None, Sequence[Any]]:
+    """Return the tensor that a call puts zeros around, and how many on each side; None for another call."""
+    module = index.module_of(node)
+    if type(module) is nn.ZeroPad2d and len(node.args) == 1 and isinstance(node.args[0], Node):
+        if decide(node, unaltered_conditions(module, str(node.target), nn.ZeroPad2d)) is None:
+            return node.args[0], module.padding
+        return None, ()
+    if node.target not in _PADS:
+        return None, ()
+    given = {**dict(zip(("input", "pad", "mode", "value"), node.args)), **node.kwargs}
+    x, sides = given.get("input"), given.get("pad")
+    is_constant = given.get("mode", "constant") == "constant" and given.get("value") in (None, 0)
+    if not isinstance(x, Node) or not isinstance(sides, list | tuple) or not is_constant:
+        return None, ()
+    return x, sides
 
 
 _PADS = (F.pad, torch._C._nn.pad)
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """The steps of the kernel of a convolution over an image, for height and width."""
-
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
 
 
 def geometry_of(layer: ConvLayer) -> Geometry | None:

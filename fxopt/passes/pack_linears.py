@@ -35,6 +35,9 @@ class PackLinears(Pass[LayerToPack]):
     Linear(in_features=8, out_features=16, bias=True)
     """
 
+    label = "Pack linears"
+    needs = "a Linear on a CPU"
+
     targets = (nn.Linear, *LINEAR_CALLS)
 
     def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:

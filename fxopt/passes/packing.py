@@ -1,8 +1,8 @@
 """Layers with packed weights: the conditions, the activation and the sum behind a layer, and the rewrite.
 
 oneDNN multiplies matrices block by block. A packed weight lies in memory block by block, so a call reads it in one go
-instead of gathering it, and what follows number by number (a sum, an activation) is done while a block of the product
-is still in the registers, which saves a pass over memory for each.
+instead of gathering it, and a sum or an activation behind it is done while a block of the product is still in the
+registers, which saves a pass over memory for each.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fxopt.core import (
     info_of,
     is_tensor,
     layer_conditions,
+    path_beside,
     remove_tensors,
     unwritten_condition,
 )
@@ -47,9 +48,9 @@ class LayerToPack(Match):
     padded: Node | None = None
     """The call that puts zeros around the input, which goes as well."""
     source: Node | None = None
-    """What it puts them around."""
-    zeros: tuple[int, int] = (0, 0)
-    """Rows at the top and at the bottom, columns at the left and at the right."""
+    """The tensor that it puts them around."""
+    zeros: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Columns at the left and at the right, rows at the top and at the bottom."""
 
     @property
     def result(self) -> Node:
@@ -128,9 +129,11 @@ def with_calls_behind(layer: Layer, index: GraphIndex, *, activated_sum: bool) -
 
 
 def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> None:
-    """Let `packed` compute what the layer and the calls behind it do."""
+    """Let `packed` do the work of the layer and of the calls behind it."""
     layer, node = match.layer, match.layer.node
-    path = layer.path if layer.module is not None else rewriter.free_path(_path_of(layer))
+    path = (
+        layer.path if layer.module is not None else rewriter.free_path(path_beside(layer.held["weight"].path, "packed"))
+    )
     rewriter.set_module(path, packed, called_by=node)
     x = layer.input if match.padded is None else match.source
     given = (x,) if match.other is None else (x, match.other)
@@ -212,10 +215,3 @@ def _only_reader(node: Node, index: GraphIndex) -> tuple[Node | None, Spelling |
         module = shallow_copy(module)
         module.inplace = False
     return user, spelled(user, module)
-
-
-def _path_of(layer: Layer) -> str:
-    """Return the path of the module that takes the place of a function, beside its weight."""
-    parent, _, name = layer.held["weight"].path.rpartition(".")
-    name = name.replace("weight", "packed") if "weight" in name else f"{name}_packed"
-    return f"{parent}.{name}" if parent else name

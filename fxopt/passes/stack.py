@@ -56,9 +56,8 @@ class Stack:
         for linear, (start, end) in zip(self.linears, self.rows):
             views: dict[str, nn.Parameter] = {}
             for role, whole in self.tensors.items():
-                old, view = linear.held[role].tensor, whole.detach()[start:end]
-                assert old is not None
-                if old.data_ptr() == view.data_ptr() or old.stride() != view.stride():
+                old, view = linear.tensor(role), whole.detach()[start:end]
+                if old is None or old.data_ptr() == view.data_ptr() or old.stride() != view.stride():
                     continue  # it is one already, or cannot come back as one
                 views[role] = nn.Parameter(view, old.requires_grad)
                 if linear.module is None:

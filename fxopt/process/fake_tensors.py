@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -14,3 +19,19 @@ def fake_mode(shape_env: ShapeEnv | None = None) -> FakeTensorMode:
     mode = FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=True)
     mode._allow_unsafe_data_ptr_access = False
     return mode
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence torch's log of this thread's failures on fake tensors: each is an answer here, and is reported."""
+    mine = threading.get_ident()
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != mine
+
+    log.addFilter(others)
+    try:
+        yield
+    finally:
+        log.removeFilter(others)

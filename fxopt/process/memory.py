@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fxopt.errors import ModelError
+
 _GROUP = Path("/sys/fs/cgroup")
+_LEFT_FREE = 10
+"""One part in so many of the free memory is left to the rest of the machine."""
 
 
 def available_bytes() -> int:
@@ -14,6 +18,19 @@ def available_bytes() -> int:
     Linux counts the memory that its caches would give back as available. If no system call answers, return 2**63.
     """
     return min(_of_machine(), _of_group())
+
+
+def check_memory(subject: str, needed: int) -> None:
+    """Check that the memory which `subject` takes is free, and that a tenth of it stays so.
+
+    Raises:
+        ModelError: it is not.
+    """
+    there = available_bytes()
+    if needed > there - there // _LEFT_FREE:
+        raise ModelError(
+            f"{subject} {in_words(needed)}; {in_words(there)} of memory are free here, a tenth of which is kept free"
+        )
 
 
 def _of_machine() -> int:

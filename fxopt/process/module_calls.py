@@ -10,12 +10,14 @@ from typing import Any
 
 from torch import nn
 
+from fxopt.process.locks import free_in_forks
+
 Taker = Callable[[nn.Module, Any, Any], Any]
 
 MODULE_CALL = nn.Module.__call__
 """Of torch itself."""
 
-TRACING = threading.RLock()
+TRACING = free_in_forks(threading.RLock())
 """Held while torch.fx traces: its tracer patches module calls for itself, and takes any later patch away with its own.
 
 Rules hold it as well, since they need all calls, for as short a time.
@@ -45,19 +47,23 @@ def patched() -> Iterator[None]:
     All threads share one patch, which goes with the last that needs it. Where something else, such as torch's own
     tracer, patched on top of it meanwhile, it stays and passes every call on.
     """
-    _patch.enter()
+    need = object()
     try:
-        yield
+        try:
+            _patch.enter(need)
+            yield
+        finally:
+            _patch.leave(need)
     finally:
-        _patch.leave()
+        _patch.leave(need)  # once more, for the case that the first was interrupted
 
 
 class _Patch:
-    """The function in the place of ``nn.Module.__call__``, and how many need it."""
+    """The function in the place of ``nn.Module.__call__``, and those who need it. It is whole at any interruption."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.users = 0
+        self.lock = free_in_forks(threading.RLock())
+        self.needs: set[object] = set()
         self.kept: Callable[..., Any] = MODULE_CALL
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -67,20 +73,26 @@ class _Patch:
 
         self.call = call
 
-    def enter(self) -> None:
-        with self.lock:
-            self.users += 1
-            current: Any = nn.Module.__call__
-            if self.users == 1 and current is not self.call:
-                self.kept = current
-                nn.Module.__call__ = self.call  # type: ignore[method-assign]
+    def enter(self, need: object) -> None:
+        self.lock.acquire()
+        self.needs.add(need)
+        current: Any = nn.Module.__call__
+        if len(self.needs) == 1 and current is not self.call:
+            self.kept = current
+            nn.Module.__call__ = self.call  # type: ignore[method-assign]
+        self.lock.release()
 
-    def leave(self) -> None:
-        with self.lock:
-            self.users -= 1
-            current: Any = nn.Module.__call__
-            if self.users == 0 and current is self.call:
-                nn.Module.__call__ = self.kept  # type: ignore[method-assign]
+    def leave(self, need: object) -> None:
+        """Take a need away, and the patch with the last. A second call does nothing."""
+        if not self.lock._is_owned():  # type: ignore[attr-defined]  # it is where `enter` or `leave` was interrupted
+            if need not in self.needs:
+                return
+            self.lock.acquire()
+        self.needs.discard(need)
+        current: Any = nn.Module.__call__
+        if not self.needs and current is self.call:
+            nn.Module.__call__ = self.kept  # type: ignore[method-assign]
+        self.lock.release()
 
 
 _patch = _Patch()

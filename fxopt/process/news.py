@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
@@ -10,6 +11,8 @@ from fxopt.errors import CancelledError
 
 Listener = Callable[[str], bool | None]
 """Told the stage in a few words; False asks the work to end."""
+
+_SECONDS_BETWEEN_NEWS = 0.1
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
@@ -34,3 +37,18 @@ def tell(stage: str) -> None:
     listener = _listener.get()
     if listener is not None and listener(stage) is False:
         raise CancelledError(f"it was cancelled at: {stage}")
+
+
+class Pace:
+    """Tells a stage at most ten times a second, however often it is asked to."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+        self._told = time.perf_counter()
+
+    def tell(self) -> None:
+        """Tell the listener unless that was done just now. Raises a `CancelledError` where it asks the work to end."""
+        now = time.perf_counter()
+        if now - self._told > _SECONDS_BETWEEN_NEWS:
+            self._told = now
+            tell(self._stage)

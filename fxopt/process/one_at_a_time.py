@@ -18,9 +18,10 @@ import torch
 from torch import nn
 
 from fxopt.errors import warn
+from fxopt.process.locks import free_in_forks
 from fxopt.process.news import tell
 
-_LOCK = threading.RLock()
+_LOCK = free_in_forks(threading.RLock())
 _SECONDS_BETWEEN_LOOKS = 0.1
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fxopt.core import Pass, info_of
+from fxopt.errors import expect
 from fxopt.recipes.errors import RecipeError
 from fxopt.recipes.reading import Part, line_of, parsed, read_bytes, text_of
 from fxopt.recipes.replay import Replay, replay
@@ -32,8 +33,8 @@ _FINGERPRINTS = ("before", "after")
 class Model:
     """The source of a model, for whoever reads the recipe. A replay is given the model; it never looks one up.
 
-    `kind` is ``zoo`` (`name` is a key of `fxopt.models.ZOO`), ``folder`` (a path), ``python`` (``module:callable`` or
-    ``file.py:callable``), or ``given`` (a model in a script: the name of its class).
+    `kind` is ``zoo`` (`name` is a key of `fxopt.models.ZOO`), ``folder`` (a path, or the id of a Hugging Face model),
+    ``python`` (``module:callable`` or ``file.py:callable``), or ``given`` (a model in a script: the name of its class).
     """
 
     kind: str = "given"
@@ -71,6 +72,11 @@ class Recipe:
     after: str = ""
     """The fingerprint of the graph with all that is on."""
 
+    def __repr__(self) -> str:
+        on = [step for step in self.steps if step.on]
+        told = ", ".join(f"{step.name} at {sum(site.on for site in step.sites)}" for step in on) or "nothing on"
+        return f"Recipe(of {self.model.name or self.model.kind}: {told})"
+
     @classmethod
     def of(
         cls, wb: Workbench, model: Model | None = None, *, batch: int | None = None, sequence: int | None = None
@@ -84,6 +90,7 @@ class Recipe:
         Raises:
             RecipeError: an argument of a pass or an edit has no form in a recipe, or a pass failed.
         """
+        _expect_workbench(wb, "Recipe.of")
         for state in wb.states:
             if state.error:
                 raise RecipeError(f"{state.name} failed, so a recipe of this would not replay: {state.error}")
@@ -120,6 +127,7 @@ class Recipe:
         Raises:
             RecipeError: the text is no recipe, or one of another version. The error has the path and the line.
         """
+        expect(text, str, "Recipe.from_json", "JSON text")
         try:
             return _read(Part(parsed(text)))
         except RecipeError as error:
@@ -141,6 +149,7 @@ class Recipe:
         Raises:
             RecipeError: the file cannot be read, or is no recipe. The error has file, path and line.
         """
+        expect(file, str | os.PathLike, "Recipe.load", "a path")
         try:
             return cls.from_bytes(read_bytes(Path(file)))
         except RecipeError as error:
@@ -154,18 +163,15 @@ class Recipe:
         """
         target = Path(file)
         try:
-            with tempfile.NamedTemporaryFile("w", encoding="ascii", dir=target.parent, delete=False) as made:
-                made.write(self.to_json())
-            try:
-                os.replace(made.name, target)
-            except OSError:
-                os.unlink(made.name)
-                raise
+            with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+                made = Path(folder) / "recipe.json"
+                made.write_text(self.to_json(), encoding="ascii")
+                os.replace(made, target)
         except OSError as error:
             raise RecipeError(f"it cannot be written ({error.strerror})", file=str(target)) from None
 
     def passes(self) -> tuple[Pass[Any], ...]:
-        """Return its passes out of `fxopt.ALL_PASSES`, for a new `Workbench`; edits are none of them.
+        """Return its passes out of `fxopt.registered_passes()`, for a new `Workbench`; edits are none of them.
 
         Raises:
             RecipeError: fxopt has no such pass, or the pass does not take the arguments.
@@ -185,7 +191,12 @@ class Recipe:
             RecipeError: there are problems (`problems`), or the same model came to another result. The workbench is as
                 it was.
         """
+        _expect_workbench(wb, "Recipe.replay")
         return replay(wb, self.steps, (self.before, self.after), self.versions, strict=strict)
+
+
+def _expect_workbench(wb: Any, call: str) -> None:
+    expect(wb, Workbench, call, "a workbench", "fxopt.Workbench(gm) makes one of a graph module")
 
 
 def _inputs(wb: Workbench) -> dict[str, str]:

@@ -153,7 +153,7 @@ def _why(trial: Workbench, state: PassState, site: str) -> tuple[str, str]:
     """Return the reason why a pass or edit is not on at a site, and the remedy."""
     if state.error:
         return state.error, ""
-    if not state.on:
+    if not state.on and any(one.site == site for one in state.sites):
         return "the recipe has it off, and this site of it on", ""
     for verdict in verdicts_of(trial, site):
         if verdict.state is state and verdict.miss is not None:

@@ -10,13 +10,12 @@ from typing import Any
 
 from fxopt.core import Pass
 from fxopt.edits import ALL_EDITS, Edit
-from fxopt.passes import ALL_PASSES
+from fxopt.passes import registered_passes
 from fxopt.recipes.errors import Path, RecipeError
 from fxopt.recipes.reading import Part
 from fxopt.recipes.values import from_json, shown, to_json
 from fxopt.workbench import Choice, PassState
 
-_PASSES: Mapping[str, type[Pass[Any]]] = {kind.__name__: kind for kind in ALL_PASSES}
 _EDITS: Mapping[str, type[Edit]] = {kind.__name__: kind for kind in ALL_EDITS}
 _TYPES = {"str": str, "int": int, "bool": bool}
 MOST_SITES = 100_000
@@ -116,14 +115,15 @@ class Step:
         return kind(**self.arguments)
 
     def pass_(self, path: Path = ()) -> Pass[Any]:
-        """Return the pass out of `fxopt.ALL_PASSES`.
+        """Return the pass out of `fxopt.registered_passes()`.
 
         Raises:
             RecipeError: it is not there, or does not take the arguments.
         """
-        kind = _PASSES.get(self.name)
+        known = {one.__name__: one for one in registered_passes()}
+        kind = known.get(self.name)
         if kind is None:
-            raise RecipeError(f"fxopt has no pass {shown(self.name)}; it has {', '.join(_PASSES)}", (*path, "pass"))
+            raise RecipeError(f"fxopt has no pass {shown(self.name)}; it has {', '.join(known)}", (*path, "pass"))
         takes = _parameters(kind)
         unknown = next((name for name in self.arguments if name not in takes), None)
         if unknown is not None:

@@ -1,4 +1,4 @@
-"""Arguments of passes and edits as JSON: plain constants, and what JSON lacks as an object with one key."""
+"""Arguments of passes and edits as JSON: plain constants, and objects with one key for values that JSON lacks."""
 
 from __future__ import annotations
 

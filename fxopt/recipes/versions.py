@@ -7,15 +7,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import metadata
 
+from fxopt.passes import others_installed
+
 _PACKAGES = ("fxopt", "torch", "transformers")
 
 
 def versions_here() -> dict[str, str]:
-    """Return the versions of Python and of the installed libraries that decide a result, by name."""
+    """Return the versions of Python, of the libraries that decide a result, and of packages with passes, by name."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
+    for one in others_installed().passes:
+        name, _, version = one.package.rpartition(" ")
+        found[name] = version
     return found
 
 

@@ -94,9 +94,8 @@ class GraphState:
             graph._find_nodes_lookup_table.insert(node)
         for state in self.nodes:
             state.node.args, state.node.kwargs = state.args, state.kwargs
-        for state in self.nodes:
-            state.node.users.clear()
-            state.node.users.update(dict.fromkeys(state.users))
+        for state in self.nodes:  # at once: torch breaks a node that its input, interrupted, does not know as a user
+            object.__setattr__(state.node, "users", dict.fromkeys(state.users))
         graph._len = len(self.nodes)
         graph._codegen, graph._insert = self.codegen, self.insert
         names = graph._graph_namespace

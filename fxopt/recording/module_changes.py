@@ -123,5 +123,7 @@ def arranged(members: dict[str, Any], order: Iterable[str]) -> None:
 def _module(index: GraphIndex, path: str) -> nn.Module:
     module = index.module_at(path)
     if module is None:
-        raise RewriteError(f"{path} cannot be changed back: there is no such module any more; reverse what removed it")
+        raise RewriteError(
+            f"{path} cannot be changed back: there is no such module any more; reverse the pass that removed it"
+        )
     return module

@@ -31,7 +31,7 @@ class InsertNode(Change):
         name, call = self.node.name, self.node.call
         if name in index.nodes:
             raise RewriteError(
-                f"{name} cannot be put into the graph: a node made since has the same name; reverse what made it first"
+                f"{name} cannot be put into the graph: another node has the name; first reverse the pass that made it"
             )
         args, kwargs = call.arguments(index, f"{name} cannot be put into the graph: it reads")
         graph = index.gm.graph
@@ -67,7 +67,7 @@ class EraseNode(Change):
         if node.users:
             raise RewriteError(
                 f"{node} cannot be taken out of the graph: {_names(node.users)} came to use it since; "
-                "reverse what added that first"
+                "first reverse the pass that added it"
             )
         if Call.of(node) != self.node.call:
             raise RewriteError(f"{node} was changed by something else since; reverse that first")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -24,6 +25,10 @@ class Patch:
     """The changes of one site. Their inverses in reverse order undo it."""
 
     changes: tuple[Change, ...]
+
+    def __repr__(self) -> str:
+        kinds = Counter(type(one).__name__ for one in self.changes)
+        return f"Patch({', '.join(f'{count} {name}' for name, count in kinds.items())})"
 
     @property
     def inserted(self) -> tuple[NodeRecord, ...]:

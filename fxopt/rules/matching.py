@@ -11,6 +11,7 @@ from torch.fx import Node
 from fxopt.graph.conditions import Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import info_of, input_of, is_tensor, target_name
+from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.rules.pattern import Constant, Kind, ModuleCall, Operation, Parameter, Several, Term
 from fxopt.rules.spellings import DIMENSIONS, Spelling, functions_of, same_literal, spelled
 
@@ -152,7 +153,7 @@ class _Search:
             return goal.fails(binding, term)
         if spelling.needs_tensor and not is_tensor(node):
             fact = f"{node.name} is not known to be a tensor; of sizes and numbers, {term} must stay exact"
-            remedy = "capture the model with example inputs (fxopt.capture), or annotate its inputs as torch.Tensor"
+            remedy = f"{NEEDS_SHAPES}, or annotate its inputs as torch.Tensor"
             return goal.fails(binding, "a tensor", fact, remedy)
         straight = _pairs(term, spelling, node)
         pair = wanted.commutative

@@ -15,6 +15,7 @@ from fxopt.graph.conditions import Conditions, Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only, with_metadata_of
 from fxopt.graph.nodes import info_of, inputs_of
+from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.rules.replacement import Replacement
 
 Reading = tuple[Node, Node]
@@ -72,7 +73,7 @@ def redirect_conditions(redirects: Redirects, shared_ok: bool) -> Conditions[Non
     reader, node = redirects.stuck
     yield shared_ok or Unmet(
         f"{reader.name} reads metadata of {node.name}, and nothing that is left is known to have the same",
-        remedy="" if info_of(node) is not None else "capture the model with example inputs (fxopt.capture)",
+        remedy="" if info_of(node) is not None else NEEDS_SHAPES,
         actual=f"{node.name} is {info_of(node) or 'of unknown shape'}",
         needed="an input or a result of the same shape, dtype and device, at that place",
     )

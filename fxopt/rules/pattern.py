@@ -207,7 +207,7 @@ def parameters_of(rule: Callable[..., Any], where: str) -> tuple[Parameter, ...]
         if parameter.kind is parameter.VAR_KEYWORD:
             raise RuleError(f"{where}: **{parameter.name} cannot be matched; name each option, with a default")
         if parameter.default is not parameter.empty:
-            raise RuleError(f"{where}: {parameter.name} has a default; what is matched has none, and options stand "
+            raise RuleError(f"{where}: {parameter.name} has a default; matched values have none, and options stand "
                             "behind a `*`")  # fmt: skip
         found.append(_parameter(parameter, where))
     return tuple(found)
@@ -304,7 +304,8 @@ class _Reader:
         if node.op == "call_module":
             return ModuleCall(node, self._writer.parameters[node], self.of(node.args[0]))
         spelling = spelled(node, kind=self._is_tensor)
-        assert spelling is not None, f"{node.op} is no call"
+        if spelling is None:
+            raise RuleError(f"{self._where}: {node.name} in the pattern is a {node.op}; write calls there")
         arguments = {name: self.of(value) for name, value in spelling.arguments.items()}
         step = Operation(node, spelling, arguments)
         inner = [term for value in arguments.values() for term in (value, *terms_in_lists(value))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,10 +96,11 @@ class _Placing:
         return target
 
     def _tensor(self, node: Node) -> torch.Tensor:
-        new = self.replacement.tensors.get(str(node.target))
-        found = new if new is not None else self.rewriter.index.tensor_at(str(node.target))
-        assert found is not None, f"{node.target} was registered when the rule ran"
-        return found
+        path = str(node.target)
+        if path in self.replacement.tensors:
+            return self.replacement.tensors[path]
+        registered: torch.Tensor = operator.attrgetter(path)(self.rewriter.index.gm)
+        return registered
 
     def _module_path(self, key: str) -> str:
         """Return the path of a new module: that of the one module that goes, or one beside the replaced modules."""

@@ -17,6 +17,7 @@ from fxopt.errors import RuleError
 from fxopt.graph.conditions import Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import TensorInfo, info_of
+from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.process.module_calls import module_calls
 from fxopt.recording.module_state import ModuleState, tensors_of
 from fxopt.recording.tensor_snapshot import TensorSnapshot
@@ -107,7 +108,7 @@ class _SiteWriter(Writer):
             raise RequirementError(
                 Unmet(
                     f"the {attribute} of {self.bound[node].name} is not known",
-                    "capture the model with example inputs (fxopt.capture)",
+                    NEEDS_SHAPES,
                     "unknown",
                     f"a known {attribute}",
                 )
@@ -191,7 +192,9 @@ def _rest(running: Any, rule: Callable[..., Any], where: str) -> Any:
         next(running)
     except StopIteration as end:
         if end.value is None:
-            raise RuleError(f"{where}: it returns nothing; return what takes the place of the pattern") from None
+            raise RuleError(
+                f"{where}: it returns nothing; return the value that takes the place of the pattern"
+            ) from None
         return end.value
     except (RuleError, RequirementError):
         raise

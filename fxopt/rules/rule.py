@@ -15,14 +15,15 @@ from torch.fx import Node
 
 from fxopt.core.rewriter import Rewriter
 from fxopt.errors import RuleError
-from fxopt.graph.conditions import Conditions, Unmet, decide
+from fxopt.graph.conditions import Conditions, Unmet, decide, unless_unmet
 from fxopt.graph.exactness import Exactness
+from fxopt.graph.guards import autocast_condition
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import made_by
 from fxopt.graph.site import Miss
 from fxopt.rules.matching import Binding, NoBinding, bind
 from fxopt.rules.metadata_readers import Redirects, redirect_conditions
-from fxopt.rules.pattern import Kind, Pattern, read_pattern, terms_in
+from fxopt.rules.pattern import Kind, Parameter, Pattern, read_pattern, terms_in
 from fxopt.rules.placing import place
 from fxopt.rules.replacement import Replacement, run_rule
 from fxopt.rules.rule_pass import RuleMatch, RulePass
@@ -76,8 +77,7 @@ class Rule(RulePass):
         parts = []
         for parameter in self.pattern.parameters:
             values = [member.values[parameter.name] for member in match.members]
-            if parameter.kind in (Kind.MODULE, Kind.SIBLINGS):
-                assert gm is not None
+            if gm is not None and parameter.kind in (Kind.MODULE, Kind.SIBLINGS):
                 shown = ", ".join(f"{v.target} ({_brief(gm.get_submodule(v.target))})" for v in values)
             else:
                 shown = values[0].name if isinstance(values[0], Node) else repr(values[0])
@@ -90,7 +90,8 @@ class Rule(RulePass):
 
     def rewrite(self, match: RuleMatch, rewriter: Rewriter) -> None:
         written, _ = self._run(match.anchor, match.members, rewriter.index)
-        assert isinstance(written, Replacement), f"{match.anchor} matched a moment ago"
+        if isinstance(written, Unmet):
+            raise RuleError(f"{self.where} matched at {match.anchor}, and asked again it refuses: {written.reason}")
         redirects = Redirects.of(written, match.roots, match.captured, rewriter.index)
         place(written, match.roots, match.captured, redirects, rewriter)
 
@@ -103,7 +104,7 @@ class Rule(RulePass):
             return decide(node, _failed(found)) if is_near else None
         if self.pattern.siblings is None:
             return decide(node, self._conditions(node, found, index))
-        group = self._siblings(found, index)
+        group = self._siblings(self.pattern.siblings, found, index)
         if node in group and node is not next(iter(group)):
             return None  # it belongs to the match whose anchor is the first
         return decide(node, self._group_conditions(node, found, group, index))
@@ -117,6 +118,7 @@ class Rule(RulePass):
     def _conditions(self, node: Node, member: Binding, index: GraphIndex) -> Conditions[RuleMatch]:
         yield from _met(member.met)
         yield from own_conditions(member, self.shared_ok, index)
+        yield from self._dtype_conditions(member, index)
         yield from unwritten_conditions(member, index)
         return (yield from self._replacement_conditions(node, (member,), index))
 
@@ -125,30 +127,33 @@ class Rule(RulePass):
     ) -> Conditions[RuleMatch]:
         yield from _met(member.met)
         yield from own_conditions(member, self.shared_ok, index)
+        yield from self._dtype_conditions(member, index)
         yield from unwritten_conditions(member, index)
         yield len(group) >= 2 or Unmet(
             f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
         )
         return (yield from self._replacement_conditions(node, tuple(group.values()), index))
 
+    def _dtype_conditions(self, member: Binding, index: GraphIndex) -> Conditions[None]:
+        """Require that autocast is off, unless the bits stay: it may choose another dtype for the replacement."""
+        if self.declared is not Exactness.BITWISE:
+            for one in member.nodes.values():
+                yield autocast_condition(one, index)
+
     def _replacement_conditions(
         self, node: Node, members: tuple[Binding, ...], index: GraphIndex
     ) -> Conditions[RuleMatch]:
         written, met = self._run(node, members, index)
         yield from _met(met)
-        if isinstance(written, Unmet):
-            yield written
-        assert isinstance(written, Replacement), "a condition that is not met ends the match"
+        replacement = yield from unless_unmet(written)
         captured = tuple(dict.fromkeys(n for member in members for n in member.nodes.values()))
         match = RuleMatch(node, self, captured, members)
-        yield from redirect_conditions(Redirects.of(written, match.roots, captured, index), self.shared_ok)
-        yield from same_result_conditions(written, match.roots, captured, index)
+        yield from redirect_conditions(Redirects.of(replacement, match.roots, captured, index), self.shared_ok)
+        yield from same_result_conditions(replacement, match.roots, captured, index)
         return match
 
-    def _siblings(self, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
+    def _siblings(self, siblings: Parameter, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
         """Return the sites, in order, where the same holds for another module; with `member` if it may join them."""
-        siblings = self.pattern.siblings
-        assert siblings is not None
         shared = {name: value for name, value in member.values.items() if name != siblings.name}
         key = (self, "siblings", *((name, v if isinstance(v, Node) else repr(v)) for name, v in shared.items()))
         groups = index.cached(key, lambda: self._groups(shared, index))
@@ -285,7 +290,7 @@ def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_o
     code = body.__code__
     where = f"the rule {body.__name__} ({code.co_filename}:{code.co_firstlineno})"
     if not inspect.isgeneratorfunction(body):
-        raise RuleError(f"{where}: it has no yield; yield the pattern, then return what takes its place")
+        raise RuleError(f"{where}: it has no yield; yield the pattern, then return its replacement")
     values = {**_options_of(body), **options}
     for name in values:
         if hasattr(Rule, name):

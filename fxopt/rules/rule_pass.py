@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch.fx import Node
 
@@ -54,7 +54,7 @@ class RulePass(Pass[RuleMatch]):
                 roots.update(match.roots)
             else:
                 misses.append(_overlap(match.anchor, other))
-        return Scan(tuple(matches), tuple(sorted(misses, key=lambda miss: miss.anchor)))
+        return replace(found, matches=tuple(matches), misses=tuple(sorted(misses, key=lambda miss: miss.anchor)))
 
     def _apply(self, index: GraphIndex, sites: Container[str] | None) -> tuple[Entry, ...]:
         with TRACING, patched():

@@ -12,7 +12,7 @@ from fxopt.graph.guards import module_conditions, unaltered_conditions
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
 from fxopt.graph.nodes import info_of, inputs_of, operation_name
-from fxopt.graph.operators import PARTS, PERMUTES, REPEATS, SEVERAL_PARTS
+from fxopt.graph.operator_table import PARTS, PERMUTES, REPEATS, SEVERAL_PARTS
 from fxopt.graph.replaceable import (
     is_returned,
     kept_apart_conditions,
@@ -43,8 +43,7 @@ def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Condi
         )
     for step, node in member.nodes.items():
         if isinstance(step, ModuleCall):
-            module = index.module_of(node)
-            assert module is not None, f"{node} was matched as a call of a module"
+            module = index.gm.get_submodule(str(node.target))
             if shared_ok:
                 yield from unaltered_conditions(module, str(node.target), step.module.types)
             else:

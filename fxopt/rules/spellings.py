@@ -1,8 +1,9 @@
 """One operation, many spellings: the canonical operation of a node, for any form of its call.
 
 torch makes ``torch.mul``, ``Tensor.mul`` and ``torch.ops.aten.mul`` from one entry of one list, so those three are
-equal for every operator, and the schema of the ATen operator names their arguments. The tables here hold further
-equal spellings: Python's operators, the Python functions of `torch.nn.functional`, stateless modules, and second names.
+equal for every operator, and the schema of the ATen operator names their arguments. `fxopt.graph.operator_names` has
+second names and Python's operators. The tables here hold further equal spellings: the Python functions of
+`torch.nn.functional`, and stateless modules.
 
 In-place spellings (``add_``, ``nn.ReLU(inplace=True)``, ``out=``) are operations of their own or none at all.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import operator
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,49 +25,16 @@ from torch.fx import Node
 from fxopt.graph.conditions import decide
 from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.nodes import is_tensor
+from fxopt.graph.operator_names import PYTHON, SECOND_NAMES
+from fxopt.graph.operator_table import COMMUTATIVE
 from fxopt.rules.overloads import ARGUMENTS, UNSEEN, Kind, overloads
 
-_OPERATORS: dict[Any, str] = {
-    operator.add: "add",
-    operator.sub: "sub",
-    operator.mul: "mul",
-    operator.truediv: "div",
-    operator.floordiv: "floor_divide",
-    operator.mod: "remainder",
-    operator.pow: "pow",
-    operator.matmul: "matmul",
-    operator.neg: "neg",
-    operator.abs: "abs",
-    operator.invert: "bitwise_not",
-    operator.and_: "bitwise_and",
-    operator.or_: "bitwise_or",
-    operator.xor: "bitwise_xor",
-    operator.eq: "eq",
-    operator.ne: "ne",
-    operator.lt: "lt",
-    operator.le: "le",
-    operator.gt: "gt",
-    operator.ge: "ge",
-}
-
 _SECOND_NAMES = {
-    "true_divide": "div",
-    "divide": "div",
-    "multiply": "mul",
-    "subtract": "sub",
-    "negative": "neg",
-    "absolute": "abs",
-    "swapaxes": "transpose",
-    "swapdims": "transpose",
-    "clip": "clamp",
-    "concat": "cat",
-    "concatenate": "cat",
+    **SECOND_NAMES,
     "split_with_sizes": "split",
-    "reshape": "view",  # the same numbers wherever there is a view
-    "__and__": "bitwise_and",
-    "__or__": "bitwise_or",
-    "__xor__": "bitwise_xor",
+    "reshape": "view",
 }
+"""Those of torch, and two for the same numbers: ``split`` by a list, and ``view`` wherever there is a view."""
 
 _FUNCTIONS: dict[Any, str] = {
     F.relu: "relu",
@@ -132,13 +99,9 @@ _WITH_WEIGHTS: dict[type[nn.Module], str] = {
 }
 """Modules with parameters, and the operation on them as a function. The two differ: a function has no module."""
 
-_COMMUTATIVE = {
-    **dict.fromkeys(
-        ("add", "mul", "eq", "ne", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"), ("input", "other")
-    ),
-    **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), ("input", "other")),
-    "transpose": ("dim0", "dim1"),
-}
+_COMMUTATIVE = {**dict.fromkeys(COMMUTATIVE, ("input", "other")), "transpose": ("dim0", "dim1")}
+
+_PYTHON: dict[Any, str] = dict(PYTHON)
 
 DIMENSIONS = {"dim", "dim0", "dim1", "start_dim", "end_dim"}
 """Arguments that count from the end where they are negative."""
@@ -182,8 +145,8 @@ def spelled(node: Node, module: nn.Module | None = None, kind: Kind | None = Non
     if node.op not in ("call_function", "call_method"):
         return None
     target, args, kwargs = node.target, node.args, node.kwargs
-    if target in _OPERATORS:
-        name, values = _OPERATORS[target], dict(zip(("input", "other"), args))
+    if node.op == "call_function" and target in _PYTHON:
+        name, values = _PYTHON[target], dict(zip(("input", "other"), args))
         values = {"exponent" if name == "pow" and key == "other" else key: value for key, value in values.items()}
         return Spelling(name, values, _defaults_of(name), needs_tensor=True)
     if node.op == "call_function" and target in _FUNCTIONS:
@@ -212,7 +175,7 @@ def targets_of(operation: Any) -> tuple[Any, ...]:
         packet = getattr(torch.ops.aten, name, None)
         for overload in packet.overloads() if packet is not None else ():
             found[getattr(packet, overload)] = None
-    for table in (_OPERATORS, _FUNCTIONS, {kind: name for kind, (name, _) in _MODULES.items()}):
+    for table in (_PYTHON, _FUNCTIONS, {kind: name for kind, (name, _) in _MODULES.items()}):
         found.update(dict.fromkeys(target for target, name in table.items() if name == operation))
     if operation == "sub":
         found[torch.rsub] = None

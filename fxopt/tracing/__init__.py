@@ -1,5 +1,6 @@
 """Capture: from a model to a graph module at module level, whose nodes have shapes and the lines they come from."""
 
+from fxopt.tracing.annotating import annotate
 from fxopt.tracing.checks import InputError, InputSizeError, install_checks
 from fxopt.tracing.examples import example_inputs, trace
 from fxopt.tracing.ladder import capture
@@ -25,6 +26,7 @@ __all__ = [
     "FixedSize",
     "InputError",
     "InputSizeError",
+    "annotate",
     "capture",
     "example_inputs",
     "install_checks",

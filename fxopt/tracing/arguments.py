@@ -55,7 +55,7 @@ class Arguments:
         """Make the placeholders; return the call with traced tensors in the place of the example's."""
         tensors = [self.sources.input_tensor(each) for each in inputs.tensors]
         nodes = make_placeholders(self.graph, inputs)
-        self.sizes.last_input = next(reversed(self.graph.nodes), None)
+        self.sizes.last_input = next(iter(reversed(self.graph.nodes)), None)
         for node, tensor in zip(nodes, tensors):
             self.value(node, tensor)
             self.sources.track(tensor, node)

@@ -8,6 +8,8 @@ it back. Pickle drops both: call `install_checks` after loading, with the report
 from __future__ import annotations
 
 import functools
+import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
@@ -64,9 +66,13 @@ class InputPath:
         return self.argument + "".join(map(str, self.steps))
 
 
+_FUNCTIONS = {"math": math, "torch": torch}
+"""The modules whose functions torch's printer of conditions writes: ``math.ceil``, ``torch._sym_sqrt``."""
+
+
 @dataclass(frozen=True)
 class SizeCheck:
-    """`condition` is a Python expression over the names of `sizes`."""
+    """`condition` is a Python expression over the names of `sizes`, and over functions of `math` and `torch`."""
 
     condition: str
     sizes: tuple[tuple[str, InputPath, int], ...]
@@ -80,7 +86,7 @@ class SizeCheck:
             if not isinstance(tensor, torch.Tensor):
                 return  # a TensorCheck says so
             found[name] = tensor.shape[dimension]
-        if not eval(_compiled(self.condition), {}, found):
+        if not eval(_compiled(self.condition), _FUNCTIONS, found):
             here = ", ".join(f"size {dimension} of {path} is {found[name]}" for name, path, dimension in self.sizes)
             why = f"the model asked at {briefly(self.line)}" if self.line else self.reason
             raise InputSizeError(f"captured for inputs with {self.condition}, here {here}; {why}")
@@ -183,11 +189,41 @@ class MaskCheck:
             )
 
 
+@dataclass(frozen=True)
+class SameMaskCheck:
+    """A mask has its zeros where the example's has: the model decides by their places, for which the graph was made.
+
+    `ones` holds the sizes of the mask and a digest of the places of its ones.
+    """
+
+    path: InputPath
+    ones: str
+
+    @classmethod
+    def of(cls, path: InputPath, mask: torch.Tensor) -> SameMaskCheck:
+        return cls(path, _ones_of(mask))
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        mask = self.path.of(inputs)
+        if not isinstance(mask, torch.Tensor) or isinstance(mask, FakeTensor) or mask.is_meta:
+            return
+        if _ones_of(mask) != self.ones:
+            raise InputError(
+                f"captured with decisions by the values in {self.path}, which here has zeros elsewhere "
+                "or another shape: capture again with this mask"
+            )
+
+
+def _ones_of(mask: torch.Tensor) -> str:
+    ones = hashlib.sha256(bytes((mask != 0).flatten().tolist())).hexdigest()
+    return f"{tuple(mask.shape)} {ones}"
+
+
 def fullness(full: bool) -> str:
     return "is all ones" if full else "has a zero"
 
 
-Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck | MaskCheck
+Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck | MaskCheck | SameMaskCheck
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -228,5 +264,13 @@ def install_checks(gm: GraphModule) -> None:
     gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
     gm.register_forward_pre_hook(check_inputs, with_kwargs=True)
     type(gm).__prepare_scriptable__ = _scriptable  # type: ignore[attr-defined]  # each graph module has a class of its own
-    if install_checks not in gm._deepcopy_hooks:
+    if not hasattr(gm, "_deepcopy_hooks"):  # before torch 2.8
+        type(gm).__deepcopy__ = _deep_copied  # type: ignore[assignment]
+    elif install_checks not in gm._deepcopy_hooks:
         gm._deepcopy_hooks.append(install_checks)
+
+
+def _deep_copied(gm: GraphModule, memo: dict[int, Any]) -> GraphModule:
+    copied: GraphModule = GraphModule.__deepcopy__(gm, memo)
+    install_checks(copied)
+    return copied

@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 from torch.fx import GraphModule
 
+from fxopt.errors import ArgumentError, expect, expect_model, in_words
 from fxopt.tracing.checks import InputError
 from fxopt.tracing.documented import documented
 from fxopt.tracing.example_any import has_several_kinds, main_input
@@ -50,6 +51,7 @@ def trace(
         ExampleRefusedError: the model raises on the example; the message names the inputs that were made for it.
         CaptureError: see `capture`.
     """
+    expect_model(model, "fxopt.trace")
     if isinstance(model, GraphModule) and input_names is None:
         return model
     example = example_inputs(model, input_names, batch=batch, sequence=sequence, inputs=inputs)
@@ -86,6 +88,9 @@ def example_inputs(
     Values in `inputs` are taken as they are. Raises `InputError` for a model without a config, and for an input outside
     the rules.
     """
+    expect_model(model, "fxopt.example_inputs")
+    chosen = _checked_names(input_names)
+    expect(inputs, Mapping | None, "fxopt.trace(inputs=...)", "a mapping of values by name")
     if type(model).forward is nn.Module.forward:
         parts = ", ".join(name for name, _ in model.named_children())
         raise InputError(f"{type(model).__name__} has no forward of its own: capture one of its parts, {parts}")
@@ -96,7 +101,7 @@ def example_inputs(
         )
     given = dict(inputs or {})
     takes = inspect.signature(model.forward).parameters
-    names = [*(default_names(model) if input_names is None else input_names), *given]
+    names = [*(default_names(model) if chosen is None else chosen), *given]
     names = [_own_name(name, takes) for name in names]
     unknown = [name for name in names if name not in takes and name not in given]
     if unknown:
@@ -113,6 +118,18 @@ def example_inputs(
     if doubtful is not None:
         example, _ = first_taken(example, model, ordered, doubtful)
     return {name: example.value(name) for name in ordered}
+
+
+def _checked_names(names: Any) -> list[str] | None:
+    call, takes = "fxopt.trace(input_names=...)", "a list of names"
+    if isinstance(names, str):
+        raise ArgumentError(f"{call} takes {takes}; this is {in_words(names)} (write [{names[:40]!r}])")
+    expect(names, Iterable | None, call, takes)
+    found = None if names is None else list(names)
+    for name in found or ():
+        if not isinstance(name, str):
+            raise ArgumentError(f"{call} takes {takes}; one of these is {in_words(name)}")
+    return found
 
 
 def is_needed(model: nn.Module, name: str) -> bool:

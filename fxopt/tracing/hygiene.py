@@ -16,6 +16,9 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from fxopt.graph.tensor_state import same_bytes
+from fxopt.recording.containers import refill
+from fxopt.recording.module_state import TABLES, ModuleState
 from fxopt.tracing.structure import is_plain_object
 
 REPLAY_SEED = 0
@@ -23,8 +26,6 @@ REPLAY_SEED = 0
 
 A recording starts elsewhere, so that the comparison finds numbers drawn outside of torch that became constants.
 """
-
-_MODULE_TABLES = ("_parameters", "_buffers", "_modules")
 
 
 @dataclass(eq=False)
@@ -96,8 +97,8 @@ def _preserved_modes() -> Iterator[None]:
 
 
 def has_same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors of one layout hold the same; for sparse ones torch has no such operation."""
-    return all(map(torch.equal, _strided_parts(one), _strided_parts(other)))
+    """Return whether two tensors of one layout hold the same bits; for sparse ones torch has no such operation."""
+    return all(map(same_bytes, _strided_parts(one), _strided_parts(other)))
 
 
 def _strided_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -164,22 +165,22 @@ class _ModuleState:
 
     def __init__(self, module: nn.Module) -> None:
         self.module, self.kind = module, type(module)
-        self.attributes = dict(module.__dict__)
+        self.state = ModuleState.of(module)
         self.tensors = {**module._parameters, **module._buffers}
 
     def bring_back(self) -> list[str]:
-        """Restore the module, apart from the contents of its containers; return the names of assigned attributes."""
-        module, attributes = self.module, self.attributes
+        """Restore the module; return the names of the attributes that were assigned."""
+        module, before = self.module, self.state.attributes
         if type(module) is not self.kind:
             module.__class__ = self.kind  # a lazy layer becomes another when it first runs
-        added = [name for name in module.__dict__ if name not in attributes]
-        changed = [name for name, value in attributes.items() if module.__dict__.get(name, added) is not value]
-        for name in added:
-            del module.__dict__[name]
-        for name in changed:
-            module.__dict__[name] = attributes[name]
-        tensors = {**module._parameters, **module._buffers}
-        return [*added, *changed, *(name for name, value in self.tensors.items() if tensors.get(name) is not value)]
+        now = dict(module.__dict__)
+        assigned = [name for name in now if name not in before]
+        assigned += [name for name, value in before.items() if now.get(name, assigned) is not value]
+        tables = {**now, **before}
+        tensors = {**tables.get("_parameters", {}), **tables.get("_buffers", {})}
+        assigned += [name for name, value in self.tensors.items() if tensors.get(name) is not value]
+        self.state.restore()
+        return assigned
 
 
 _CONTAINERS = (list, dict, collections.OrderedDict, set)
@@ -196,7 +197,7 @@ def _contents_of(model: nn.Module) -> list[tuple[Any, Any]]:
         if kind in _PLAIN or depth > 3 or id(value) in found:
             return
         if kind in _CONTAINERS:
-            found[id(value)] = value, value.copy() if value else None
+            found[id(value)] = value, value.copy() if value else ()
             for part in value.values() if isinstance(value, dict) else value:
                 note(part, depth + 1)
         elif kind is torch.Generator:
@@ -206,7 +207,7 @@ def _contents_of(model: nn.Module) -> list[tuple[Any, Any]]:
 
     for module in model.modules():
         for name, value in module.__dict__.items():
-            note(value, 3 if name in _MODULE_TABLES else 0)
+            note(value, 3 if name in TABLES else 0)
     for value in _values_in_code(model):
         if type(value) in _CONTAINERS:
             note(value, 2)
@@ -224,28 +225,11 @@ def _values_in_code(model: nn.Module) -> Iterator[Any]:
 
 
 def _refill(container: Any, contents: Any) -> None:
-    """Restore the contents of `container`; None stands for an empty one."""
-    if contents is None:
-        if container:
-            container.clear()
-    elif type(container) is torch.Generator:
+    """Restore the contents of a container or generator."""
+    if isinstance(container, torch.Generator):
         container.set_state(contents)
-    elif isinstance(container, dict):
-        if not _same_items(container, contents):
-            container.clear()
-            container.update(contents)
-    elif isinstance(container, list):
-        if len(container) != len(contents) or any(a is not b for a, b in zip(container, contents)):
-            container[:] = contents
-    elif container != contents:
-        container.clear()
-        container.update(contents)
-
-
-def _same_items(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
-    if len(one) != len(other):
-        return False
-    return all(a is b and one[a] is other[b] for a, b in zip(one, other))
+    else:
+        refill(container, contents)
 
 
 def forget_fake_tensors() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,43 @@ def identifier(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
 
 
+class _Names:
+    """The names that the inputs have in the graph: `identifier` of their own ones, each given once."""
+
+    def __init__(self, own: Iterable[str]) -> None:
+        self._own, self._given = set(own), set[str]()
+
+    def of(self, own: str) -> str:
+        """Return a name for the input `own`: made plain, unless another is called so (``x_`` beside ``x``)."""
+        plain = identifier(own)
+        if plain != own and (plain in self._own | self._given or plain == "self"):
+            plain = own if own.isidentifier() and not keyword.iskeyword(own) else plain
+        return self._free(plain, own)
+
+    def of_place(self, name: str, index: int) -> str:
+        """Return a name for an input that has none of its own: a part of ``*rest``."""
+        return self._free(identifier(f"{name}_{index}"), None)
+
+    def of_keyword(self, own: str) -> str:
+        """Return the name of an input that is given by keyword: its own, by which the graph is called too.
+
+        Raises:
+            InputError: no function can have an argument of this name.
+        """
+        if not own.isidentifier() or keyword.iskeyword(own):
+            reason = "is no name that a function of Python can give an argument, so the graph cannot take it"
+            raise InputError(f"the input {own!r} {reason}; give it another name, or put it into a dict")
+        self._given.add(own)
+        return own
+
+    def _free(self, plain: str, own: str | None) -> str:
+        name, index = plain, 2
+        while name in self._given or (name != own and name in self._own):
+            name, index = f"{plain}_{index}", index + 1
+        self._given.add(name)
+        return name
+
+
 def bind(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Inputs:
     """Find the argument of ``model.forward`` for each of the example's values.
 
@@ -89,16 +126,17 @@ def bind(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> In
     except TypeError as error:
         raise InputError(f"the example inputs do not fit {type(model).__name__}.forward{signature}: {error}") from None
     arguments = []
+    names = _Names({**bound.arguments, **bound.kwargs})
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_POSITIONAL:
-            arguments += [Argument(f"{name}_{i}", part, None) for i, part in enumerate(value)]
+            arguments += [Argument(names.of_place(name, i), part, None) for i, part in enumerate(value)]
         elif kind is inspect.Parameter.VAR_KEYWORD:
-            arguments += [Argument(identifier(key), part, key) for key, part in value.items()]
+            arguments += [Argument(names.of_keyword(key), part, key) for key, part in value.items()]
         elif kind is inspect.Parameter.KEYWORD_ONLY or name in kwargs:
-            arguments.append(Argument(identifier(name), value, name))
+            arguments.append(Argument(names.of_keyword(name), value, name))
         else:
-            arguments.append(Argument(identifier(name), value, None))
+            arguments.append(Argument(names.of(name), value, None))
     if any(argument.name == "self" for argument in arguments):
         subject = f"an input of {type(model).__name__} is called self"
         raise InputError(f"{subject}, and generated code calls the graph module that: rename it")

@@ -52,6 +52,11 @@ class Told:
     __hash__ = None  # type: ignore[assignment]
 
 
+_EXPORTING = "_is_exporting_flag"
+"""Of ``torch.compiler``, from torch 2.7 on."""
+_FLAGS = ("_is_compiling_flag", _EXPORTING)
+
+
 @contextlib.contextmanager
 def exporting(told: Told) -> Iterator[None]:
     """Answer ``torch.compiler.is_exporting()`` in this thread with `told`, and turn the compiler off meanwhile.
@@ -61,24 +66,30 @@ def exporting(told: Told) -> Iterator[None]:
     after.
     """
     compiler: Any = torch.compiler
-    flags = compiler._is_compiling_flag, compiler._is_exporting_flag
-    compiler._is_compiling_flag = compiler._is_exporting_flag = told
+    flags = {name: getattr(compiler, name) for name in _FLAGS if hasattr(compiler, name)}
+    for name in flags:
+        setattr(compiler, name, told)
     try:
         with torch.compiler.set_stance("force_eager"):
             yield
     finally:
-        compiler._is_compiling_flag, compiler._is_exporting_flag = flags
+        for name, flag in flags.items():
+            setattr(compiler, name, flag)
 
 
 @contextlib.contextmanager
 def not_exporting() -> Iterator[None]:
     """Suspend `exporting`: a script, told that it is exported, would run its Python source in its place, wrongly."""
     compiler: Any = torch.compiler
-    flag, compiler._is_exporting_flag = compiler._is_exporting_flag, False
+    flag = getattr(compiler, _EXPORTING, None)
+    if flag is None:
+        yield
+        return
+    setattr(compiler, _EXPORTING, False)
     try:
         yield
     finally:
-        compiler._is_exporting_flag = flag
+        setattr(compiler, _EXPORTING, flag)
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from torch import nn
 from torch.fx import GraphModule
 from torch.nn.parameter import is_lazy
 
+from fxopt.errors import expect, expect_model
 from fxopt.process.one_at_a_time import one_at_a_time
 from fxopt.tracing.assemble import partial_graph_module_of
 from fxopt.tracing.budget import BudgetError
@@ -85,6 +86,8 @@ def capture(
         CaptureCancelledError: `progress` returned False.
         InputError: the example misfits the model, or `dynamic` the example.
     """
+    expect_model(model, "fxopt.capture")
+    _check_example(args, kwargs)
     refuse_shadowed_methods(model)
     inputs = bind(model, args, kwargs or {})
     check_dynamic(dynamic, inputs)
@@ -103,6 +106,14 @@ def capture(
     rungs = Rungs(model, inputs, dynamic, leaf_predicate(leaf), budget, tell)
     with one_at_a_time(waiting):
         return _climb(rungs, allow_baked, verify)
+
+
+def _check_example(args: Any, kwargs: Any) -> None:
+    call, takes = "fxopt.capture(model, args)", "the positional arguments as a tuple or list"
+    remedy = "write [x] for one tensor x" if isinstance(args, torch.Tensor) else ""
+    remedy = "give keyword arguments as kwargs=" if isinstance(args, Mapping) else remedy
+    expect(args, tuple | list, call, takes, remedy)
+    expect(kwargs, Mapping | None, "fxopt.capture(model, args, kwargs)", "the keyword arguments as a dict")
 
 
 def _refuse_what_no_graph_can_hold(model: nn.Module) -> None:

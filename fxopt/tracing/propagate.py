@@ -10,7 +10,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx import GraphModule, Interpreter, Node
 
-from fxopt.process.fake_tensors import fake_mode
+from fxopt.process.fake_tensors import fake_mode, quiet
 from fxopt.tracing.hygiene import preserved
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.node_values import Snapshot, finished, snapshot
@@ -64,7 +64,7 @@ def _run(gm: GraphModule, inputs: Inputs, sizes: Sizes | None, values: dict[Node
     args, kwargs = inputs.call(tensors)
     by_name = dict(zip((argument.name for argument in inputs.arguments), _in_order(inputs, args, kwargs)))
     given = [by_name[str(node.target)] for node in gm.graph.find_nodes(op="placeholder") if node.target in by_name]
-    with preserved(gm), mode, enable_python_dispatcher(), torch.no_grad():
+    with quiet(), preserved(gm), mode, enable_python_dispatcher(), torch.no_grad():
         _Recorder(gm, values).run(*given)
 
 

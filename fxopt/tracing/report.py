@@ -75,6 +75,14 @@ class CaptureReport:
     temporary: tuple[str, ...] = ()
     example: dict[str, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        free = ", ".join(f"{name} ({place})" for name, place in self.free.items()) or "no size"
+        parts = [f"{self.rung}, free: {free}"]
+        parts += [f"fixed: {', '.join(map(str, self.fixed))}"] if self.fixed else []
+        parts += [f"constants: {', '.join(map(str, self.baked))}"] if self.baked else []
+        parts += ["compared with the model"] if self.verified else []
+        return f"CaptureReport({'; '.join([*parts, *self.notes])})"
+
 
 class RecordingError(FxoptError, RuntimeError):
     """A rung of the ladder met something that it cannot write down; `remedy` is the one that may help."""

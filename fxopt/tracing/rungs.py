@@ -173,8 +173,8 @@ def why_heights_are_fixed(model: nn.Module) -> str:
     """Return the reason for which heights and widths are not tried free; "" where they are.
 
     Weights are for positions, or attention is over patches or windows: then sizes are fixed anyway, or slow. With free
-    heights and widths a small Swin takes minutes, and MobileViT, which unfolds its patches, ends the process: sympy
-    raises in a place from which torch cannot hand it on. Of attention only that of SegFormer is known to take any size.
+    heights and widths a small Swin takes minutes; MobileViT makes a plain number of a height, ``int(math.ceil(...))``,
+    which fixes it, after ten seconds of recording. Of attention only that of SegFormer is known to take any size.
     """
     tensors = (*model.named_parameters(), *model.named_buffers())
     for_positions = next((name for name, _ in tensors if "pos" in name), None)
@@ -189,7 +189,7 @@ def why_heights_are_fixed(model: nn.Module) -> str:
     if attention is None:
         return ""
     over = f" over what {' and '.join(cut)} of the config cut" if cut else ""
-    return f"{attention} is attention{over}, whose symbolic sizes torch takes minutes for or fails at"
+    return f"{attention} is attention{over}, which makes plain numbers of sizes, or whose symbolic ones take minutes"
 
 
 def _is_height_or_width(size: InputSize) -> bool:

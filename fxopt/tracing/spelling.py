@@ -10,31 +10,27 @@ from typing import Any
 
 import torch
 
+from fxopt.graph.operator_names import PYTHON, PYTHON_IN_PLACE
 from fxopt.tracing.structure import SIZE_TYPES
 
+_AS_METHODS = {"abs", "floor_divide", "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
+"""Methods that models call by name: ``x.abs()`` rather than ``abs(x)``."""
+_WORDS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift",
+          "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "setitem")  # fmt: skip
 _OPERATORS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-    "matmul": operator.matmul, "neg": operator.neg, "remainder": operator.mod, "pow": operator.pow,
-    "gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le, "eq": operator.eq,
-    "ne": operator.ne, "__getitem__": operator.getitem, "__setitem__": operator.setitem,
-    "__eq__": operator.eq, "__ne__": operator.ne, "__lt__": operator.lt, "__le__": operator.le,
-    "__gt__": operator.gt, "__ge__": operator.ge, "__and__": operator.and_, "__or__": operator.or_,
-    "__xor__": operator.xor, "__invert__": operator.invert, "__floordiv__": operator.floordiv,
-    "__lshift__": operator.lshift, "__rshift__": operator.rshift, "__add__": operator.add,
-    "__sub__": operator.sub, "__mul__": operator.mul, "__truediv__": operator.truediv,
-    "__matmul__": operator.matmul, "__pow__": operator.pow, "__mod__": operator.mod,
-    "__neg__": operator.neg, "__abs__": operator.abs,
-}  # fmt: skip
+    **{name: function for function, name in PYTHON.items() if name not in _AS_METHODS},
+    **{f"__{word}__": getattr(operator, f"__{word}__") for word in _WORDS},
+}
 _REFLECTED: dict[str, Callable[..., Any]] = {
-    "__rsub__": operator.sub, "__rdiv__": operator.truediv, "__rtruediv__": operator.truediv,
-    "__rpow__": operator.pow, "__rmatmul__": operator.matmul, "__rfloordiv__": operator.floordiv,
-    "__rmod__": operator.mod, "__radd__": operator.add, "__rmul__": operator.mul,
-}  # fmt: skip
+    "__rdiv__": operator.truediv,
+    **{f"__r{word}__": getattr(operator, f"__{word}__") for word in _WORDS[:8]},
+}
 _IN_PLACE: dict[str, Callable[..., Any]] = {
-    "add_": operator.iadd, "sub_": operator.isub, "mul_": operator.imul, "div_": operator.itruediv,
-    "__iadd__": operator.iadd, "__isub__": operator.isub, "__imul__": operator.imul,
-    "__itruediv__": operator.itruediv,
-}  # fmt: skip
+    name: function
+    for function, method in PYTHON_IN_PLACE.items()
+    if method in ("add_", "sub_", "mul_", "div_")
+    for name in (method, f"__{function.__name__}__")
+}
 _UNARY = {operator.neg, operator.invert, operator.abs}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import io
 import logging
 import os
@@ -53,6 +54,9 @@ class CaptureStore:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+
+    def __repr__(self) -> str:
+        return f"CaptureStore({str(self.folder)!r})"
 
     @classmethod
     def of_this_user(cls) -> CaptureStore:
@@ -169,6 +173,22 @@ def _graph_module(content: bytes, model: nn.Module) -> GraphModule:
     return gm
 
 
+def packed(gm: GraphModule, model: nn.Module | None = None) -> bytes:
+    """Return a captured graph with its metadata and weights, for another process of one's own (`unpacked`).
+
+    With the `model` that it was captured from, modules and weights are left out which that process has as well.
+
+    Raises:
+        ValueError, pickle.PicklingError, TypeError, AttributeError: it cannot be packed.
+    """
+    return _content(gm, model if model is not None else nn.Module())
+
+
+def unpacked(content: bytes, model: nn.Module | None = None) -> GraphModule:
+    """Return the graph of `packed`. It is a pickle: only one that this user's own process has made may be read."""
+    return _graph_module(content, model if model is not None else nn.Module())
+
+
 class _Pickler(pickle.Pickler):
     """Writes the path of each module and tensor of the model in its place."""
 
@@ -214,7 +234,7 @@ def _key(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> st
     sources = _sources(model)
     if sources is None:
         return ""
-    lines = [_code(), *sources, str(getattr(model, "config", ""))]
+    lines = [code_version(), *sources, str(getattr(model, "config", ""))]
     for path, module in model.named_modules():
         kind = type(module)
         lines.append(f"{path} {kind.__module__}.{kind.__qualname__} {module.training} {module.extra_repr()}")
@@ -240,14 +260,20 @@ def _described(tensor: torch.Tensor) -> str:
 
 
 @functools.cache
-def _code() -> str:
+def code_version() -> str:
     """Return the versions and the sources that captures depend on."""
-    transformers = sys.modules.get("transformers")
-    versions = (platform.python_version(), torch.__version__, getattr(transformers, "__version__", ""))
+    versions = (platform.python_version(), torch.__version__, _version("transformers"))
     root = Path(__file__).parents[1]
     folders = ("graph", "process", "recording", "tracing")
     sources = (file.read_bytes() for folder in folders for file in sorted((root / folder).glob("*.py")))
     return f"{versions} {_digest(b''.join(sources)).hex()}"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _sources(model: nn.Module) -> list[str] | None:

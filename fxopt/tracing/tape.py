@@ -135,6 +135,11 @@ class Tape:
         """Record the region as one node, but note whether it writes into `inputs` or draws random numbers."""
         self._has_effect = False
         self._storages = {storage_of(tensor) for tensor in tensors_in(inputs)}
+        with self._unrecorded():
+            yield
+
+    @contextlib.contextmanager
+    def _unrecorded(self) -> Iterator[None]:
         self._inside += 1
         try:
             yield
@@ -169,9 +174,10 @@ class Tape:
             self._in_leaf = True
             result = self._call_leaf(module, *args, **kwargs)
         self._in_leaf = False
-        node = self._emit("call_module", target, written_args, written_kwargs, result)
-        self.effects.add(node)
-        return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
+        with self._unrecorded():  # a size that depends on data would be recorded where it is read
+            node = self._emit("call_module", target, written_args, written_kwargs, result)
+            self.effects.add(node)
+            return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
 
     # ------------------------------------------------------------ functions
     def on_function(self, call: Call) -> Any:
@@ -274,8 +280,5 @@ class Tape:
 
     def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return another object for an operation's own input (dropout in eval, ``contiguous``): each has its node."""
-        self._inside += 1
-        try:
+        with self._unrecorded():
             return torch.ops.aten.alias.default(tensor)
-        finally:
-            self._inside -= 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torch import nn
 
-from fxopt.tracing.checks import Check, MaskCheck, SizeCheck, fullness
+from fxopt.tracing.checks import Check, MaskCheck, SameMaskCheck, SizeCheck, fullness
 from fxopt.tracing.inputs import Inputs, InputTensor
 from fxopt.tracing.masks import flipped, has_padding, is_full, masks_of, padded
 from fxopt.tracing.replay import Comparison, Free, Outcome, compare_at, difference, outcome_of, resized
@@ -45,7 +45,7 @@ class _Verification:
             if self.free:
                 self._compare_larger()
         if not self.guarded:
-            self._compare_padding()
+            checks += self._padding_checks()
         ones = self._ones_to_refuse()
         report = self.captured.report
         return replace(
@@ -72,16 +72,15 @@ class _Verification:
         compared = self._at(self._larger(), self.masks)
         return compared.difference is None and not compared.refused
 
-    def _mask_checks(self) -> list[MaskCheck]:
+    def _mask_checks(self) -> list[Check]:
         if not self.masks or self._at({}, self.masks).difference is None:
             return []
         self.guarded = [mask for mask in self.masks if self._at({}, [mask]).difference is not None] or self.masks
-        names = ", ".join(str(mask.path) for mask in self.guarded)
         for left in (False, True):
             others = [mask for mask in self.guarded if not is_full(mask.tensor)]
             if others and self._compare(padded(self.inputs, others, left)).difference is not None:
-                raise self._decides_by_values(names)
-        checks = []
+                return self._fixed_to_the_example(self.guarded)
+        checks: list[Check] = []
         for mask in self.guarded:
             full = is_full(mask.tensor)
             reason = f"the model goes another way there: capture again with such a mask{self._or_eager}"
@@ -90,7 +89,7 @@ class _Verification:
             self.notes.append(f"holds where {mask.path} {fullness(full)}: {other}")
         return checks
 
-    def _compare_padding(self) -> None:
+    def _padding_checks(self) -> list[Check]:
         """Compare a row that begins with padding, as for generation, or ends with it: few of everything, at low cost.
 
         The side of the example's own padding is proven by the example.
@@ -101,11 +100,22 @@ class _Verification:
                 continue
             different = (self._compare(padded(inputs, self.masks, left)).difference for inputs in (few, self.inputs))
             if all(different):
-                raise self._decides_by_values(", ".join(str(mask.path) for mask in self.masks))
+                self.guarded = self.masks
+                return self._fixed_to_the_example(self.masks)
+        return []
 
-    def _decides_by_values(self, names: str) -> RecordingError:
-        remedy = self._or_eager.removeprefix(", or ") or "write the condition with torch.where"
-        return RecordingError(f"the model decides by the values in {names}", remedy=remedy)
+    def _fixed_to_the_example(self, masks: Collection[InputTensor]) -> list[Check]:
+        """Return the checks that masks are the example's, which a graph with values of the example may ask for.
+
+        Raises:
+            RecordingError: the graph is to hold for other masks.
+        """
+        names = ", ".join(str(mask.path) for mask in masks)
+        if self.captured.report.rung != "real":
+            remedy = self._or_eager.removeprefix(", or ") or "write the condition with torch.where"
+            raise RecordingError(f"the model decides by the values in {names}", remedy=remedy)
+        self.notes.append(f"holds for the zeros and ones of the example's {names}: the model decides by their places")
+        return [SameMaskCheck.of(mask.path, mask.tensor) for mask in masks]
 
     def _compare(self, inputs: Inputs) -> Comparison:
         return compare_at(self.captured.gm, self.model, inputs)

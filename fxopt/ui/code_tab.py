@@ -7,11 +7,12 @@ import difflib
 import streamlit as st
 
 from fxopt.ui.session import Session
+from fxopt.ui.tab import Tab
 
 VIEWS = ("Difference", "Now", "Original")
 
 
-def code_tab(session: Session) -> None:
+def _draw(session: Session) -> None:
     bench = session.workbench
     chosen = st.segmented_control(
         "Code", VIEWS, default=VIEWS[0], key="code shown", label_visibility="collapsed", required=True
@@ -23,10 +24,13 @@ def code_tab(session: Session) -> None:
     elif not bench.is_changed:
         st.markdown("No site is on: the code is that of the original.")
     else:
-        difference = session.remember("difference", bench.choices, lambda: _difference(session))
+        difference = session.memo.remember("difference", bench.choices, lambda: _difference(session))
         st.code(difference or "the same code; what changed is in the weights", language="diff", height=420)
 
 
 def _difference(session: Session) -> str:
     before, after = (gm.code.strip().splitlines() for gm in (session.workbench.pristine, session.workbench.current))
     return "\n".join(difflib.unified_diff(before, after, "original", "now", lineterm=""))
+
+
+CODE = Tab("Code", _draw)

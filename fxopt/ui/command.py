@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 
-APP = Path(__file__).parent / "served" / "app.py"
+from fxopt.ui.workshop import begin_workshop, code_allowed, minutes_until_rest, most_upload_megabytes
+
+APP = Path(__file__).parent / "served" / "fxopt_app.py"
+"""The server."""
+PAGE = APP.with_name("fxopt_page.py")
+"""The script that it runs for each visitor."""
 HERE = "127.0.0.1"
 _WITHOUT_STREAMLIT = "fxopt app needs Streamlit, which is not installed. Install it with: pip install 'fxopt[app]'"
 
@@ -23,16 +29,21 @@ class Serving:
     port: int = 8501
     headless: bool = False
     """Whether no browser is opened."""
+    allow_code: bool = False
+    """Whether users of this machine may write rules in the page, which are run."""
+    workshop: bool = False
+    """Whether it serves a class: small models, limits for each visitor, nothing of this machine."""
 
     @property
     def is_for_others(self) -> bool:
-        """Whether the page listens at another address than that of this machine alone."""
-        return self.address != HERE
+        """Whether others than users of this machine come to the page, directly or through a balancer."""
+        return self.workshop or self.address != HERE
 
 
 def streamlit_options(serving: Serving) -> list[str]:
     """Return the options of Streamlit that those of the command stand for."""
     options = [f"--server.address={serving.address}", f"--server.port={serving.port}"]
+    options.append(f"--server.maxUploadSize={most_upload_megabytes()}")
     if serving.is_for_others:
         # The names by which others call this machine are unknown here, so all are allowed; tracebacks are not for
         # others.
@@ -48,14 +59,54 @@ def serve(serving: Serving) -> None:
         from streamlit.web import cli
     except ImportError:
         sys.exit(_WITHOUT_STREAMLIT)
-    from fxopt.models.architectures import import_architectures
+    if serving.workshop:
+        begin_workshop()
+    for look in (minutes_until_rest, most_upload_megabytes):
+        look()  # a wrong number is told here, before anyone comes
+    from fxopt.ui.ahead import work_ahead
     from fxopt.ui.folders import VARIABLE
     from fxopt.ui.outside import ask_nobody
 
+    if entry_points(group="fxopt.passes"):
+        _tell_of_installed_passes()
+    if serving.allow_code:
+        code_allowed.set()
     ask_nobody()  # the page does so too, for starts by another command, but only once it has a visitor
     if serving.folders:
         os.environ[VARIABLE] = os.pathsep.join(serving.folders)
-    if serving.is_for_others:
-        import_architectures()  # a class that opens one at once would wait for it together
+    if serving.workshop:
+        _capture_all()
+    else:
+        if serving.is_for_others:
+            from fxopt.models.architectures import import_architectures
+
+            import_architectures()  # those who open one at once would wait for it together
+        work_ahead()
     sys.argv = ["streamlit", "run", str(APP), *streamlit_options(serving)]
     cli.main(prog_name="streamlit")
+
+
+def _tell_of_installed_passes() -> None:
+    """Say which packages bring passes; their import brings PyTorch, which a server without any imports later."""
+    from fxopt.errors import remarks
+    from fxopt.passes import others_installed
+
+    with remarks() as left_out:
+        others = others_installed()
+    for told in (*([f"with installed passes: {others}"] if others.passes else []), *left_out):
+        sys.stderr.write(f"fxopt app: {told}\n")
+
+
+def _capture_all() -> None:
+    """Capture every model of the picker, so that no visitor waits for it; tell which ones cannot be captured."""
+    from fxopt.errors import FxoptError
+    from fxopt.ui.open_model import captured
+    from fxopt.ui.opening import Request
+    from fxopt.ui.own_models import offered
+
+    for source in offered():
+        batch, sequence = source.sizes.checked(source.title, None, None)
+        try:
+            captured(source.key, Request(source.key).stamp, batch, sequence, source)
+        except FxoptError as error:
+            sys.stderr.write(f"fxopt app: {source.title}: {error}\n")

@@ -6,14 +6,29 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from fxopt.core import shared_copy
-from fxopt.evidence import Costs, CriticalPath, critical_path, parameter_costs, work_costs
+from fxopt.core import FxoptError, shared_copy
+from fxopt.evidence import (
+    Costs,
+    CriticalPath,
+    critical_path,
+    demand_of,
+    node_times,
+    parameter_costs,
+    work_costs,
+)
 from fxopt.evidence.costs import Unit
+from fxopt.ui.fault import MOST_TOLD, complain
 from fxopt.ui.foreseen import PICTURES
 from fxopt.ui.graph_component import Bars, Way
-from fxopt.ui.job import Job
+from fxopt.ui.job import Job, Progress
+from fxopt.ui.large import killable
+from fxopt.ui.limits import check_demand
+from fxopt.ui.markdown import escaped
+from fxopt.ui.one_in_line import MEASUREMENTS
 from fxopt.ui.panel import redraw
-from fxopt.ui.session import Session, Shown
+from fxopt.ui.presence import presence
+from fxopt.ui.session import Session
+from fxopt.ui.view_state import Shown
 from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
 from fxopt.view.costs import bars, boxes_along
@@ -23,12 +38,14 @@ UNITS: Mapping[str, Unit | None] = {
     "Cost: parameters": "parameter",
     "Cost: FLOPs": "FLOP",
     "Cost: bytes moved": "byte",
+    "Cost: time": "nanosecond",
 }
-WORDS: Mapping[Unit, str] = {"parameter": "parameters", "FLOP": "FLOPs", "byte": "bytes moved"}
+WORDS: Mapping[Unit, str] = {"parameter": "parameters", "FLOP": "FLOPs", "byte": "bytes moved", "nanosecond": "time"}
 
 _HELP = (
     "A bar in each box: its cost, against the box that costs the most. FLOPs are counted from the shapes: a "
-    "multiplication and an addition are two. Bytes moved are what each operation reads and writes."
+    "multiplication and an addition are two. Bytes moved are what each operation reads and writes. Time is measured on "
+    "the inputs of the capture, in CPU time of one thread of the server."
 )
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 
@@ -39,8 +56,17 @@ def chosen_costs() -> tuple[Unit | None, bool]:
     return unit, unit is not None and bool(st.session_state.get("critical path"))
 
 
+def counted_unit() -> Unit | None:
+    """Return the cost that the visitor has chosen; while the tab Cost is open, FLOPs where none is."""
+    unit, _ = chosen_costs()
+    return unit if unit is not None or st.session_state.get("evidence") != "Cost" else "FLOP"
+
+
 def cost_controls(session: Session) -> None:
     """Draw the choice of the cost, and of the critical path by it."""
+    if st.session_state.get("cost", next(iter(UNITS))) not in UNITS:  # as an address may ask
+        complain(f"The address asks for a cost that is not here: {escaped(str(st.session_state['cost'])[:MOST_TOLD])}")
+        del st.session_state["cost"]
     chosen = st.selectbox("Cost", UNITS, key="cost", help=_HELP, label_visibility="collapsed", width=170,
                           on_change=redraw, args=(session,))  # fmt: skip
     st.checkbox(
@@ -53,22 +79,25 @@ def cost_controls(session: Session) -> None:
     )
 
 
-def costs_of(session: Session, shown: Shown, *, waiting: bool = False) -> Costs | None:
-    """Return the chosen cost of each node of one of the two graphs; None before it is chosen and counted.
+def costs_of(session: Session, shown: Shown, *, unit: Unit | None = None, waiting: bool = False) -> Costs | None:
+    """Return a cost of each node of one of the two graphs, by default the chosen one; None before it is counted.
 
     With `waiting`, a line says so meanwhile, and the page is drawn again once it is counted.
     """
-    unit, _ = chosen_costs()
+    unit = unit or chosen_costs()[0]
     if unit is None:
         return None
     if not session.workbench.is_changed:
         shown = "Original"
     key = session.workbench.choices if shown == "Now" else None
     if unit == "parameter":
-        return session.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
+        return session.memo.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
+    if unit == "nanosecond":
+        timed = session.memo.remember(f"times of {shown}", key, lambda: _timing(session, shown), answers=PICTURES)
+        return timed.result if not waiting else result_soon(timed, "Measuring the time of each node")
     # As many as there are pictures: otherwise a predicted one would be painted without bars while they are counted
     # anew.
-    job = session.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
+    job = session.memo.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
     counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
     return counted and counted[unit == "byte"]
 
@@ -79,13 +108,33 @@ def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
     return Job(lambda progress: work_costs(graph, args, kwargs))
 
 
+def _timing(session: Session, shown: Shown) -> Job[Costs]:
+    opened, graph = session.opened, shared_copy(session.graph_of(shown))
+    args, kwargs = opened.inputs
+
+    def timed(progress: Progress) -> Costs:
+        return node_times(graph, args, kwargs, on_progress=progress).costs
+
+    def work(progress: Progress) -> Costs:
+        try:
+            demand = demand_of(graph, args, kwargs)
+            check_demand(f"{opened.source.title} at {opened.sizes}", demand)
+            return killable(timed, [demand])(progress)
+        except FxoptError as error:
+            return Costs("nanosecond", {}, str(error))  # the graph stays, and the note below it tells
+
+    return Job(work, presence(), MEASUREMENTS)
+
+
 def path_of(session: Session, shown: Shown) -> CriticalPath | None:
     """Return the critical path of one of the two graphs by the chosen cost, if the visitor asked for it."""
     costs, (_, wanted) = costs_of(session, shown), chosen_costs()
     if costs is None or not wanted:
         return None
     key = (session.workbench.choices if shown == "Now" else None, costs.unit)
-    return session.remember(f"critical path of {shown}", key, lambda: critical_path(session.graph_of(shown), costs))
+    return session.memo.remember(
+        f"critical path of {shown}", key, lambda: critical_path(session.graph_of(shown), costs)
+    )
 
 
 def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Bars, Way | None]:

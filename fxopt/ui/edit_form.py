@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -27,9 +28,11 @@ from fxopt.edits import (
 )
 from fxopt.edits.place import is_same, places_of, value_at
 from fxopt.edits.targets import target_of
+from fxopt.ui.acts import edit
 from fxopt.ui.markdown import code, escaped
+from fxopt.ui.outcomes import EditOutcome
 from fxopt.ui.panel import acting
-from fxopt.ui.session import Answer, Session
+from fxopt.ui.session import Session
 from fxopt.ui.site_list import told_of_miss
 from fxopt.workbench import MissState
 
@@ -50,22 +53,37 @@ def edit_form(session: Session, name: str) -> None:
 
 
 def _form(session: Session, name: str) -> None:
-    found = session.remember("offers", (session.workbench.choices, name), lambda: _offered(session, name))
+    found, acts = offered(session, name), offered_acts(session, name)
     if found is None:
         st.caption("It is in the original graph only. Edits are made in the graph as it is now.")
-        return
-    node, offers = found
-    acts = {act.title: act for act in _ACTS if act.fields_of(offers)}
-    if not acts:
+    elif not acts:
         st.caption("There is nothing to change here by hand.")
-        return
+    else:
+        _act_of_form(session, name, *found)
+    if session.outcome_of_edit is not None and session.outcome_of_edit.node == name:
+        _answer(session.outcome_of_edit)
+
+
+def _act_of_form(session: Session, name: str, node: Node, offers: Offers) -> None:
+    acts = offered_acts(session, name)
     chosen = st.selectbox("What to change", list(acts), key=f"edit act {name}", label_visibility="collapsed")
     act = acts[chosen]
     with st.form(f"edit {act.title} {name}", border=False):
         read = act.draw(node, offers)
-        st.form_submit_button("Apply", type="primary", on_click=acting(session, session.edit), args=(name, read))
-    if session.answer_to_edit is not None and session.answer_to_edit.node == name:
-        _answer(session.answer_to_edit)
+        st.form_submit_button(
+            "Apply", type="primary", on_click=acting(session, partial(edit, session)), args=(name, read)
+        )
+
+
+def offered(session: Session, name: str) -> tuple[Node, Offers] | None:
+    """Return the node as it is now, and the edits on offer at it; None where it is in the original graph only."""
+    return session.memo.remember("offers", (session.workbench.choices, name), lambda: _offered(session, name))
+
+
+def offered_acts(session: Session, name: str) -> dict[str, _Act]:
+    """Return the acts of the form at a node, by their titles."""
+    found = offered(session, name)
+    return {} if found is None else {act.title: act for act in _ACTS if act.fields_of(found[1])}
 
 
 def _offered(session: Session, name: str) -> tuple[Node, Offers] | None:
@@ -74,10 +92,10 @@ def _offered(session: Session, name: str) -> tuple[Node, Offers] | None:
     return None if node is None else (node, offers_at(node, index))
 
 
-def _answer(answer: Answer) -> None:
+def _answer(answer: EditOutcome) -> None:
     """Draw the outcome of the last edits here: refused with the reason, made, or an unchanged form."""
-    for edit in answer.made:
-        st.success(f"{escaped(edit.summary)}. Undo with Ctrl+Z.", icon=":material/check:")
+    for one in answer.made:
+        st.success(f"{escaped(one.summary)}. Undo with Ctrl+Z.", icon=":material/check:")
     if answer.refusal is None:
         if not answer.made:
             st.info("Nothing was changed in the form, so nothing was done.", icon=":material/info:")

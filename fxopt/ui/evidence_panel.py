@@ -6,37 +6,39 @@ from collections.abc import Hashable
 
 import streamlit as st
 
-from fxopt.ui.code_tab import code_tab
-from fxopt.ui.costs import chosen_costs
-from fxopt.ui.latency_tab import latency_tab
-from fxopt.ui.nodes_tab import nodes_tab
-from fxopt.ui.numerics_tab import numerics_tab
+from fxopt.ui.code_tab import CODE
+from fxopt.ui.cost_tab import COST
+from fxopt.ui.fault import MOST_TOLD, complain
+from fxopt.ui.latency_tab import LATENCY
+from fxopt.ui.markdown import escaped
+from fxopt.ui.nodes_tab import NODES
+from fxopt.ui.numerics_tab import NUMERICS
 from fxopt.ui.panel import panel
-from fxopt.ui.parameters_tab import parameters_tab
+from fxopt.ui.parameters_tab import PARAMETERS
+from fxopt.ui.rule_tab import RULE
 from fxopt.ui.session import Session
+from fxopt.ui.timeline_tab import TIMELINE
 
-TABS = {
-    "Parameters": parameters_tab,
-    "Numerics": numerics_tab,
-    "Latency": latency_tab,
-    "Code": code_tab,
-    "Nodes": nodes_tab,
-}
+TABS = (PARAMETERS, NUMERICS, LATENCY, COST, CODE, NODES, TIMELINE, RULE)
 
 
 def evidence_panel(session: Session) -> None:
     """Draw the tabs, and the content of the open one."""
-    panel(session, "evidence panel", _tabs, _shown_by_tabs)
+    panel(session, "evidence panel", _tabs, _shown_by_open_tab)
 
 
-def _shown_by_tabs(session: Session) -> Hashable:
-    is_table = st.session_state.get("evidence") == "Nodes"
-    selected = (session.selected, session.shown, chosen_costs()) if is_table else None
-    return session.workbench.choices, session.compared, session.measurement, selected
+def _shown_by_open_tab(session: Session) -> Hashable:
+    name = st.session_state.get("evidence")
+    tab = next((one for one in TABS if one.name == name), TABS[0])
+    return tab.name, tab.shows(session)
 
 
 def _tabs(session: Session) -> None:
-    for tab, draw in zip(st.tabs(list(TABS), key="evidence", on_change="rerun"), TABS.values()):
-        if tab.open:
-            with tab:
-                draw(session)
+    asked = st.session_state.get("evidence", TABS[0].name)
+    if asked not in [tab.name for tab in TABS]:  # as an address may ask
+        complain(f"The address asks for a tab that is not here: {escaped(str(asked)[:MOST_TOLD])}")
+        del st.session_state["evidence"]
+    for place, tab in zip(st.tabs([tab.name for tab in TABS], key="evidence", on_change="rerun"), TABS):
+        if place.open:
+            with place:
+                tab.draw(session)

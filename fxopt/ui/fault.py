@@ -2,52 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.logger import get_logger
 
 from fxopt.errors import FxoptError
 from fxopt.ui.markdown import escaped
-
-if TYPE_CHECKING:
-    from fxopt.ui.session import Session
+from fxopt.ui.session import Session
+from fxopt.ui.unreadable import drop_unreadable
 
 _LOG = get_logger(__name__)
-_LOOK = (
-    "looked_at", "selected", "shown", "together", "unfolded", "revealed", "closed", "gone_to", "gone_at",
-    "only_acting", "pointed_at", "listed", "question",
-)  # fmt: skip
 _COMPLAINTS = "complaints"
 MOST_TOLD = 500
 FAULT = "could not be drawn"
-
-Look = tuple[object, ...]
-
-
-def look_of(session: Session) -> Look:
-    """Return the state of the page apart from the passes, which are all or nothing by themselves."""
-    return tuple(getattr(session, name) for name in _LOOK)
-
-
-def look_back(session: Session, look: Look) -> bool:
-    """Let the visitor look at `look` again; return whether that is another one."""
-    changed = look_of(session) != look
-    for name, value in zip(_LOOK, look):
-        setattr(session, name, value)
-    return changed
+_rerun: Callable[[], None] = st.rerun  # outside of a run it returns
+UNREADABLE = "**Values from the browser could not be read, and were ignored.** Nothing was changed by them."
 
 
 @contextmanager
 def all_or_nothing(session: Session) -> Iterator[None]:
-    """Restore the look of the page, and tell the visitor why, if the act in the block fails."""
-    look = look_of(session)
+    """Restore the view state, and tell the visitor why, if the act in the block fails.
+
+    The passes are all or nothing by themselves.
+    """
+    before = session.view
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the next run of the page tells of any failure of an act
-        look_back(session, look)
+        session.view = before
         complain(f"**That failed, and nothing was changed.** {_said('an act', error)}")
 
 
@@ -57,7 +41,21 @@ def told_in_place(panel: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - the message is in place of Streamlit's, which ends the page
+        redraw_if_unreadable(error)
         st.error(f"**The {panel} {FAULT}.** {_said(panel, error)}", icon=":material/error:")
+
+
+def redraw_if_unreadable(error: Exception) -> bool:
+    """Ignore values that could not be read, tell the visitor and draw the page again; return whether there were any.
+
+    Streamlit calls this for each error that ends a run, and shows the error itself where the answer is False.
+    """
+    if not drop_unreadable():
+        return False
+    _LOG.warning("fxopt: a browser sent values that could not be read: %s: %s", type(error).__name__, error)
+    complain(UNREADABLE)
+    _rerun()
+    return True
 
 
 def complain(message: str) -> None:
@@ -67,9 +65,11 @@ def complain(message: str) -> None:
 
 
 def show_complaints() -> None:
-    """Show the messages that were kept."""
-    for message in st.session_state.pop(_COMPLAINTS, ()):
+    """Show the messages that were kept; where a newer act ends this run before, the next one shows them."""
+    kept = st.session_state.get(_COMPLAINTS, {})
+    for message in list(kept):
         st.toast(message, icon=":material/error:", duration="long")
+        kept.pop(message, None)
 
 
 def _said(panel: str, error: Exception) -> str:

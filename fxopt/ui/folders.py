@@ -11,6 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from fxopt.errors import ModelError
+from fxopt.ui.workshop import is_workshop
 
 MOST_TEXT = 4096
 """The most characters of a path; Linux takes as many."""
@@ -96,6 +97,8 @@ def folders_of(address: str | None, folders: Sequence[str]) -> Folders:
     >>> folders_of("127.0.0.1", []).named, folders_of("0.0.0.0", []).named
     (None, ())
     """
+    if is_workshop():
+        return Folders(())
     named = [name for name in folders if name]
     if named or not is_loopback(address):
         return Folders(tuple(Path(os.path.abspath(os.path.expanduser(name))) for name in named))
@@ -105,6 +108,11 @@ def folders_of(address: str | None, folders: Sequence[str]) -> Folders:
 def folders_here() -> Folders:
     """Return the folders that may be opened at this server, by its address and the variable `VARIABLE`."""
     return folders_of(st.get_option("server.address"), os.environ.get(VARIABLE, "").split(os.pathsep))
+
+
+def is_served_here() -> bool:
+    """Return whether only this machine reaches this server: at a workshop others do, through a balancer."""
+    return not is_workshop() and is_loopback(st.get_option("server.address"))
 
 
 def is_loopback(address: str | None) -> bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from fxopt.ui.acts import alone
 from fxopt.ui.markdown import counted
-from fxopt.ui.session import Session, Shown, alone
+from fxopt.ui.session import Session
+from fxopt.ui.view_state import Shown
+from fxopt.ui.viewing import beside, select
 from fxopt.view.revealing import modules_hiding
 from fxopt.workbench import PassState, SiteState
 from fxopt.workbench.copies import families_of
@@ -17,14 +21,17 @@ def go_to(session: Session, name: str, told: str = "") -> None:
     A node that the shown graph lacks is stood in for by the one that its rewrite left there. `told` is a few words on
     the place among others, for the graph to show.
     """
-    session.select(name)
-    if session.together:  # of two boxes, the new one
-        session.shown = "Now" if name in session.view_of("Now").by_name else "Original"
+    select(session, name)
+    if session.view.together:  # of two boxes, the new one
+        session.view = replace(session.view, shown="Now" if name in session.view_of("Now").by_name else "Original")
     seen = next((one for one in _seen_for(session, name) if _views(session, one)), "")
     opened = frozenset[str]().union(*(modules_hiding(session.view_of(shown), seen) for shown in _views(session, seen)))
-    session.revealed = opened - session.unfolded
-    session.gone_to = (session.gone_to[0] + 1, seen, told)
-    session.gone_at = session.workbench.choices
+    session.view = replace(
+        session.view,
+        revealed=opened - session.view.unfolded,
+        gone_to=(session.view.gone_to[0] + 1, seen, told),
+        gone_at=session.workbench.choices,
+    )
 
 
 def go_to_site(session: Session, name: str) -> None:
@@ -36,33 +43,39 @@ def go_to_site(session: Session, name: str) -> None:
 def move_of(session: Session) -> tuple[str, str, str]:
     """Return the last move of the graph: its key, the node that it goes to, and a few words.
 
-    In Diff, other choices of passes are a move to the first change, unless the visitor went to a node at them.
+    In Diff, other choices of passes are a move to the first change, unless the visitor went to a node at them; so is
+    the comparison of one act.
     """
-    number, name, told = session.gone_to
+    number, name, told = session.view.gone_to
     choices = session.workbench.choices
-    if session.together != "Diff" or not session.workbench.is_changed or session.gone_at == choices:
+    if session.view.together != "Diff" or not session.is_compared or session.view.gone_at == choices:
         return str(number), name, told
+    act = session.act_compared
+    if act is not None:
+        return f"{number} {hash(choices)} act", next(iter(act.nodes), ""), act.sentence
     first = session.changes[0]
     alike = f", one of {first.copies} copies" if first.copies > 1 else ""
-    return f"{number} {hash(choices)}", first.nodes[0], f"{first.pass_name}{alike}"
+    return f"{number} {hash(choices)}", first.nodes[0], f"{session.called(first.pass_name)}{alike}"
 
 
 def note_on(session: Session) -> str:
-    """Return the note on changes that Diff keeps folded; empty if it shows one of each kind."""
-    left = session.opening.left
-    return f"{counted(left, 'change')} more, folded: there is no room for all" if left else ""
+    """Return the note on the act that is compared alone, and on changes that Diff keeps folded."""
+    left, act = session.opening.left, session.act_compared
+    alone = f"Act {session.act_alone} alone: {act.sentence}" if act is not None else ""
+    folded = f"{counted(left, 'change')} more, folded: there is no room for all" if left else ""
+    return "; ".join(filter(None, (alone, folded)))
 
 
 @alone
 def step_site(session: Session, by: int) -> None:
     """Go to the next (1) or previous (-1) site of the pass in focus, then to its near misses."""
-    if name := session.site_beside(by):
-        go_to_site(session, name)
+    if places := session.looked_at_places:
+        go_to_site(session, beside(places, session.view.selected, by))
 
 
 def _views(session: Session, name: str) -> list[Shown]:
     """Return the graphs on the page that have the node."""
-    shown: tuple[Shown, ...] = ("Original", "Now") if session.together else (session.shown,)
+    shown: tuple[Shown, ...] = ("Original", "Now") if session.view.together else (session.view.shown,)
     return [one for one in shown if name in session.view_of(one).by_name]
 
 
@@ -91,5 +104,5 @@ def _place_among(session: Session, state: PassState, name: str) -> str:
 
 def _family(session: Session, state: PassState, name: str) -> tuple[SiteState, ...]:
     key = (session.workbench.choices, state.name)
-    families = session.remember("families", key, lambda: families_of(session.view_of("Original"), state.sites))
+    families = session.memo.remember("families", key, lambda: families_of(session.opened.view, state.sites))
     return next(family.sites for family in families if name in family.names)

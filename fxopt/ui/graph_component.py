@@ -21,6 +21,7 @@ from fxopt.ui.markdown import code as in_code
 from fxopt.ui.modules import joined
 from fxopt.ui.presence import presence
 from fxopt.view import ResolvedMarks
+from fxopt.view.steps import Step
 
 _code = st.components.v2.component("fxopt_code", js=joined("store"))
 _layout = st.components.v2.component("fxopt_layout", js=joined("layouts"))
@@ -61,13 +62,17 @@ def obey_graph(
     on_toggle: Callable[[str], None],
     knows: Callable[[str], bool],
     on_reveal: Callable[[str], None] | None = None,
+    on_edit: Callable[[str, str], None] | None = None,
+    on_edge: Callable[[str, Sequence[str]], None] | None = None,
 ) -> str:
     """Apply the acts in the graph `key` since the last run. To be called before anything that they change is drawn.
 
     `on_select` is called with the name that was selected (empty for nothing), `on_toggle` with the path of the module
-    to fold or unfold, `on_reveal` (or else `on_select`) with the name of a node that a folded module hides. A name of
-    which `knows` is false is ignored. This is a plain call instead of a callback: when clicks come quickly, Streamlit
-    ends a run as soon as it looks at its state.
+    to fold or unfold, `on_reveal` (or else `on_select`) with the name of a node that a folded module hides, `on_edit`
+    with an entry of the menu of a node and the name of the node, `on_edge` with an act on an edge and the names of its
+    source, its target, and the node that one of its ends was dragged to, if one was. A name of which `knows` is false
+    is ignored. This is a plain call instead of a callback: when clicks come quickly, Streamlit ends a run as soon as it
+    looks at its state.
 
     Returns:
         the complaint about refused acts; empty if all were obeyed.
@@ -80,8 +85,15 @@ def obey_graph(
         if not is_here():
             return ""
         heard.number = number
-        if kind not in acts or not knows(f"@{name}" if kind == "fold" else name):
+        is_edit = kind.startswith("edit ") and on_edit is not None and name != ""
+        is_edge = kind.startswith("edge ") and on_edge is not None and name != ""
+        named = name.split(" ") if is_edge else [f"@{name}" if kind == "fold" else name]
+        if not (is_edit or is_edge or kind in acts) or not all(map(knows, named)):
             unknown = f"There is no {in_code(ascii(name))} in either graph; nothing was done about it."
+        elif is_edit and on_edit is not None:
+            on_edit(kind.removeprefix("edit "), name)
+        elif is_edge and on_edge is not None:
+            on_edge(kind.removeprefix("edge "), named)
         else:
             acts[kind](name)
     heard.number = told.last
@@ -109,6 +121,7 @@ def graph_component(
     note: str = "",
     legend: Sequence[tuple[str, int, str]] = (),
     became: Sequence[tuple[int, int]] = (),
+    steps: Sequence[Step] = (),
     dim: bool = False,
     height: int | str = 640,
     title: str = "Graph",
@@ -132,13 +145,13 @@ def graph_component(
     module itself; None for an empty selection. `gone_to` is a move of the graph: a key, which makes it once; the node
     to go to; a few words for the visitor; and whether the layout is the one that is to show it. `note` stands beside
     the caption. `legend` has kinds of marks, each with the number of its pass and its words; without it, the marks in
-    the picture are counted. `became` are pairs of boxes, of a node that is gone and one that does its work. With `dim`,
-    unmarked boxes step back. `height` is in pixels, or a length of CSS. `subject` names the model: another one starts
-    at its beginning, while a new layout of the same one keeps the visitor's place. Panes with one `link` share their
-    selection, and, if they show one layout, the viewport. Without `foldable`, modules stay as they are. `foreseen` are
-    pictures that were shown before, by the acts that lead back to them: each by the class of its widget, or the name of
-    a key. They are painted before Python has answered. The visitor's acts are for `obey_graph`; `on_events` is called
-    before that, as the callback of a widget.
+    the picture are counted. `became` are pairs of boxes, of a node that is gone and one that does its work.
+    `steps` are the sites of a rewrite, to be played. With `dim`, unmarked boxes step back. `height` is in pixels, or a
+    length of CSS. `subject` names the model: another one starts at its beginning, while a new layout of the same one
+    keeps the visitor's place. Panes with one `link` share their selection, and, if they show one layout, the viewport.
+    Without `foldable`, modules stay as they are. `foreseen` are pictures that were shown before, by the acts that lead
+    back to them: each by the class of its widget, or the name of a key. They are painted before Python has answered.
+    The visitor's acts are for `obey_graph`; `on_events` is called before that, as the callback of a widget.
 
     Returns:
         the digest of the picture, by which `foreseen` names it later.
@@ -152,6 +165,7 @@ def graph_component(
         "note": note,
         "legend": [list(entry) for entry in legend],
         "became": [list(pair) for pair in became],
+        "steps": [[step.told, [*step.boxes]] for step in steps],
         "dim": dim,
         "height": height if isinstance(height, str) else f"{height}px",
         "title": title,

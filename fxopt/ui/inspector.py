@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 import streamlit as st
 from torch.fx import Node
@@ -10,11 +11,14 @@ from torch.fx import Node
 from fxopt.edits import Probe
 from fxopt.graph.nodes import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
 from fxopt.ui.edit_form import edit_form
+from fxopt.ui.example import run_example
 from fxopt.ui.going import go_to
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel
-from fxopt.ui.session import Session, Shown
+from fxopt.ui.session import Session
 from fxopt.ui.verdict_list import said, verdict_list
+from fxopt.ui.view_state import Shown
+from fxopt.ui.viewing import fold, show
 from fxopt.ui.whole_graph import ASKED, whole_graph
 
 MANY = 8
@@ -27,14 +31,15 @@ def inspector_panel(session: Session) -> None:
 
 
 def _shown_by_inspector(session: Session) -> Hashable:
-    name = session.selected
+    name = session.view.selected
     is_open = name.startswith("@") and name.partition("#")[0][1:] in session.open_modules
     asked = None if name else st.session_state.get(ASKED)
-    return session.workbench.choices, name, is_open, asked, session.shown, session.answer_to_edit
+    form = st.session_state.get("edit form"), st.session_state.get(f"edit act {name}")
+    return session.workbench.choices, name, is_open, asked, session.view.shown, session.outcome_of_edit, form
 
 
 def _inspector(session: Session) -> None:
-    name = session.selected
+    name = session.view.selected
     if not name:
         whole_graph(session)
     elif name.startswith("@"):
@@ -47,7 +52,7 @@ def _inspector(session: Session) -> None:
 
 
 def _module(session: Session, path: str) -> None:
-    view = session.view_of(session.shown)
+    view = session.view_of(session.view.shown)
     inside = [node for node in view.nodes if any(path == outer for outer, _ in node.modules)]
     kind = view.module_classes.get(path, "")
     st.markdown(f"**{escaped(path)}**")
@@ -56,7 +61,7 @@ def _module(session: Session, path: str) -> None:
     st.button(
         "Fold the module" if opened else "Open the module",
         key="fold selected",
-        on_click=acting(session, session.fold),
+        on_click=acting(session, partial(fold, session)),
         args=(path,),
     )
     st.markdown(f"{counted(len(inside), 'node')} in it")
@@ -66,7 +71,7 @@ def _module(session: Session, path: str) -> None:
         misses = [miss.site for miss in state.misses if miss.site in names]
         if sites or misses:
             near = f", {counted(len(misses), 'near miss', 'near misses')}" if misses else ""
-            said(session.styles[state.name], f"{counted(len(sites), 'site')}{near}")
+            said(session, state.name, f"{counted(len(sites), 'site')}{near}")
             _links(session, f"{state.name} in {path}", [*sites, *misses])
 
 
@@ -77,19 +82,24 @@ def _node(session: Session, name: str) -> None:
     shown, node = _find(session, name)
     st.code(name, language=None, wrap_lines=True)  # with a button to copy it
     if node is None:
-        st.info("No node of this name is in either graph: what made it is off now.", icon=":material/search_off:")
+        st.info(
+            "No node of this name is in either graph: the pass that made it is off now.", icon=":material/search_off:"
+        )
         return
-    if shown != session.shown:
+    if shown != session.view.shown:
         here = "the original" if shown == "Now" else "the graph as it is now"
         where = "the graph as it is now" if shown == "Now" else "the original graph"
         st.caption(f"It has no counterpart in {here}.")
         st.button(
-            f"Only in {where}: show it", key="show where it is", on_click=acting(session, session.show), args=(shown,)
+            f"Only in {where}: show it",
+            key="show where it is",
+            on_click=acting(session, partial(show, session)),
+            args=(shown,),
         )
     _facts(session, shown, node)
     _descent(session, shown, name)
     _source(node)
-    for told in session.workbench.story(name):
+    for told in session.workbench.story(name, named=session.called):
         st.markdown(f":material/history: {escaped(told)}")
     _probe(session, node)
     edit_form(session, name)
@@ -101,11 +111,11 @@ def _node(session: Session, name: str) -> None:
 
 def _find(session: Session, name: str) -> tuple[Shown, Node | None]:
     """Return the node in the graph that is shown, else in the other one."""
-    for shown in (session.shown, _other(session.shown)):
+    for shown in (session.view.shown, _other(session.view.shown)):
         node = _node_in(session, shown, name)
         if node is not None:
             return shown, node
-    return session.shown, None
+    return session.view.shown, None
 
 
 def _other(shown: Shown) -> Shown:
@@ -113,9 +123,9 @@ def _other(shown: Shown) -> Shown:
 
 
 def _node_in(session: Session, shown: Shown, name: str) -> Node | None:
-    graph = session.graph_of(shown)
-    key = session.workbench.choices if shown == "Now" else None
-    return session.remember(f"names of {shown}", key, lambda: nodes_by_name(graph)).get(name)
+    graph = session.graph_of(shown) if shown == "Now" else session.graph_before
+    key = session.workbench.choices if shown == "Now" else session.since
+    return session.memo.remember(f"names of {shown}", key, lambda: nodes_by_name(graph)).get(name)
 
 
 def _facts(session: Session, shown: Shown, node: Node) -> None:
@@ -155,7 +165,7 @@ def _probe(session: Session, node: Node) -> None:
     if isinstance(probe, Probe):
         told = str(probe.seen) if probe.seen is not None else "nothing yet"
         st.markdown(f":material/sensors: Saw {escaped(told)}")
-        st.button("Run the example through it", key="run example", on_click=session.run_example)
+        st.button("Run the example through it", key="run example", on_click=run_example, args=(session,))
 
 
 def _arguments(node: Node) -> str:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from fxopt.errors import CancelledError
+from fxopt.ui.one_in_line import Line
+from fxopt.workbench import Choice
 
 T = TypeVar("T")
 Progress = Callable[[float], bool]
@@ -14,18 +20,24 @@ Progress = Callable[[float], bool]
 class Job(Generic[T]):
     """Runs `work` once, which reports its progress and ends when asked to, or when it is no longer `wanted`.
 
+    With a `line`, it waits there for its turn first.
+
     >>> job = Job(lambda progress: progress(0.5) and 42)
     >>> job.wait(), job.result, job.error
     (True, 42, '')
     """
 
-    def __init__(self, work: Callable[[Progress], T], wanted: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self, work: Callable[[Progress], T], wanted: Callable[[], bool] = lambda: True, line: Line | None = None
+    ) -> None:
         self.share = 0.0
         self.result: T | None = None
         self.failure: Exception | None = None
         """The error, if it failed."""
+        self._begun = False
         self._ending = threading.Event()
         self._wanted = wanted
+        self._line = line
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
 
@@ -37,6 +49,16 @@ class Job(Generic[T]):
     @property
     def running(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def missed_its_turn(self) -> bool:
+        """Whether it ended in the line: nobody wanted it any more when it would have begun."""
+        return isinstance(self.failure, CancelledError) and not self._begun
+
+    @property
+    def before(self) -> int:
+        """The number of jobs in the line that come before this one."""
+        return self._line.before(self) if self._line is not None else 0
 
     @property
     def is_cancelled(self) -> bool:
@@ -54,10 +76,20 @@ class Job(Generic[T]):
 
     def _run(self, work: Callable[[Progress], T]) -> None:
         try:
-            self.result = work(self._progress)
+            with self._line.turn(self, lambda: self._progress(0)) if self._line is not None else nullcontext():
+                self._begun = True
+                self.result = work(self._progress)
         except Exception as error:  # noqa: BLE001 - it would end in this thread unseen; the page shows it
             self.failure = error
 
     def _progress(self, share: float) -> bool:
         self.share = min(max(share, 0.0), 1.0)
         return not self._ending.is_set() and self._wanted()
+
+
+@dataclass(frozen=True, eq=False)
+class GraphJob(Generic[T]):
+    """Work on the graph as it was at some choices of passes."""
+
+    choices: tuple[Choice, ...]
+    job: Job[T]

@@ -9,30 +9,33 @@ from typing import Any
 
 import streamlit as st
 
+from fxopt.ui.acts import move, place, redo, switch_current, undo
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.fault import complain
+from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.going import step_site
 from fxopt.ui.modules import joined
 from fxopt.ui.panel import panel, redraw
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
+from fxopt.ui.viewing import step_pass
 
 KEY = "keys"
 
 _keys = st.components.v2.component("fxopt_keys", js=joined("keys"))
 
 _ACTS: dict[str, Callable[[Session], None]] = {
-    "ArrowUp": lambda session: session.step_pass(-1),
-    "ArrowDown": lambda session: session.step_pass(1),
-    "ArrowLeft": lambda session: step_site(session, -1),
-    "ArrowRight": lambda session: step_site(session, 1),
-    "f": lambda session: session.step_pass(1, acting=True),
-    "r": lambda session: session.step_pass(-1, acting=True),
-    "Enter": Session.switch_current,
-    "undo": Session.undo,
-    "redo": Session.redo,
-    "earlier": lambda session: session.move(session.looked_at, -1),
-    "later": lambda session: session.move(session.looked_at, 1),
+    "ArrowUp": partial(step_pass, by=-1),
+    "ArrowDown": partial(step_pass, by=1),
+    "ArrowLeft": partial(step_site, by=-1),
+    "ArrowRight": partial(step_site, by=1),
+    "f": partial(step_pass, by=1, acting=True),
+    "r": partial(step_pass, by=-1, acting=True),
+    "Enter": switch_current,
+    "undo": undo,
+    "redo": redo,
+    "earlier": lambda session: move(session, session.view.looked_at, -1),
+    "later": lambda session: move(session, session.view.looked_at, 1),
 }
 
 SHEETS = {
@@ -49,10 +52,16 @@ SHEETS = {
         ("← →", "along a row"),
         ("Enter", "open a module; Shift+Enter folds the one around"),
         ("+ − 0", "closer, farther, first view"),
+        ("wheel  drag", "move the picture; two fingers do as well"),
+        ("Ctrl+wheel  pinch", "closer, farther, at the pointer"),
+        ("Delete", "delete the selected node; its users read its input"),
+        ("Shift+F10", "the edits of the node, as the right button does"),
         ("y", "copy the name of the selected node"),
+        ("p , .", "in Diff: play the rewrite or pause, one site back, one site forward"),
         ("Esc", "select nothing"),
     ),
     "Everywhere": (
+        ("Tab", "first the links to the graph, the passes, the inspector and the evidence"),
         ("/", "find nodes; Enter goes to the next, Shift+Enter to the previous"),
         ("Space", "the whole graph"),
         ("g", "the generated code, and back to the graph"),
@@ -124,14 +133,21 @@ def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool
 
 def _place(session: Session, letter: str = "", before: str = "") -> None:
     """Move a pass that was dragged by its letter to before another one, or to the end of the list."""
-    names = {style.letter: style.name for style in session.styles.values()}
+    names = {style.letter: name for name, style in session.styles.items()}
     if letter in names and (not before or before in names):
-        session.place(names[letter], names.get(before, ""))
+        place(session, names[letter], names.get(before, ""))
 
 
-@st.dialog("Keys", width="large")
+@st.dialog("Keys and words", width="large")
 def _sheet() -> None:
-    st.html(f'<div class="key-sheet">{"".join(map(_section, SHEETS))}</div>')
+    st.html(f'<div class="key-sheet">{"".join(map(_section, SHEETS))}{_words()}</div>')
+    if st.button("Take the tour of this page", key="tour again"):  # the browser, which hears the click, begins it
+        st.rerun()
+
+
+def _words() -> str:
+    lines = "".join(f"<dt>{word}</dt><dd>{told}</dd>" for word, told in GLOSSARY.items())
+    return f'<section class="words"><h3>Words of this page</h3><dl>{lines}</dl></section>'
 
 
 def _section(title: str) -> str:

@@ -13,16 +13,22 @@ import gc
 import queue
 import sys
 import threading
+import time
 import weakref
 
 import streamlit as st
 from streamlit.logger import get_logger
 
+from fxopt.ui.folders import is_served_here
+from fxopt.ui.guest import is_guest
 from fxopt.ui.session import Session
+from fxopt.ui.workshop import minutes_until_rest
 
 QUIET_SECONDS = 1.0
 """Visitors who leave within so long of another one are cleared up after together, most of them as a class ends."""
 MOST_AT_ONCE = 32
+LOOK_SECONDS = 20.0
+"""Idle visitors of a server for others are looked for so often."""
 
 _LOG = get_logger(__name__)
 
@@ -31,9 +37,20 @@ class Housekeeping:
     """Clears up after the visitors who left, in a thread of its own; one for the process."""
 
     def __init__(self) -> None:
-        gc.freeze()  # the present objects are modules, classes and functions
+        if not is_guest():  # else the present objects are those of someone who may drop them
+            gc.freeze()  # they are modules, classes and functions
+        self._idle_seconds = 60 * minutes_until_rest()
+        self._looked = time.monotonic()
+        self._known: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._knowing = threading.Lock()
+        """Held while sessions are added or listed: pages are drawn in threads of their own."""
         self._left: queue.Queue[weakref.ref[Session]] = queue.Queue()
         threading.Thread(target=self._run, name="housekeeping", daemon=True).start()
+
+    def knows(self, session: Session) -> None:
+        """Take note of a session, whose visitor may stop to act without leaving."""
+        with self._knowing:
+            self._known.add(session)
 
     def left(self, session: weakref.ref[Session]) -> None:
         """Take note that the visitor of a session has left. Returns at once."""
@@ -43,16 +60,46 @@ class Housekeeping:
         """Wait until all is cleared up."""
         self._left.join()
 
+    def put_away_idle(self, seconds: float) -> int:
+        """Let the sessions rest whose visitors are connected and have done nothing for so long; return their number."""
+        now = time.monotonic()
+        with self._knowing:
+            known = list(self._known)
+        idle = [one for one in known if not one.rested and now - one.seen > seconds]
+        for session in idle:
+            with session.at_work:
+                if now - session.seen > seconds:  # they may have come back just now
+                    _rest(weakref.ref(session))
+                    session.rested = True
+        if idle:
+            give_back_memory()
+        return len(idle)
+
     def _run(self) -> None:
         while True:
-            for session in (left := self._next()):
-                _rest(session)
-            give_back_memory()
+            left = self._next()
+            try:
+                self._clear_up(left)
+            except Exception:  # noqa: BLE001 - all later visitors need this thread; the log tells
+                _LOG.exception("fxopt: clearing up after visitors failed; it goes on with the next ones")
             for _ in left:
                 self._left.task_done()
 
+    def _clear_up(self, left: list[weakref.ref[Session]]) -> None:
+        for session in left:
+            _rest(session)
+        if left:
+            give_back_memory()
+        if not is_served_here() and time.monotonic() - self._looked >= LOOK_SECONDS:  # who is alone shares no memory
+            self._looked = time.monotonic()
+            self.put_away_idle(self._idle_seconds)
+
     def _next(self) -> list[weakref.ref[Session]]:
-        left = [self._left.get()]
+        """Return the sessions whose visitors left together; none after a while without one."""
+        try:
+            left = [self._left.get(timeout=LOOK_SECONDS)]
+        except queue.Empty:
+            return []
         while len(left) < MOST_AT_ONCE:
             try:
                 left.append(self._left.get(timeout=QUIET_SECONDS))
@@ -104,3 +151,4 @@ def _visit() -> _Visit:
 def look_after(session: Session) -> None:
     """Let the session of the visitor whose page is being drawn rest once they leave; they may come back."""
     _visit().session = weakref.ref(session)
+    housekeeping().knows(session)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from fxopt.edits import Edit
 from fxopt.ui.markdown import counted
 from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
@@ -60,3 +61,12 @@ def legend_of(states: Sequence[PassState], looked_at: str = "") -> tuple[tuple[M
         if state.misses and state.name == looked_at:
             told.append(("miss", index, counted(len(state.misses), "near miss", "near misses")))
     return tuple(told)
+
+
+def sites_to_play(states: Iterable[PassState]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the sites that are on, as they run: the words of each, and the nodes that differ by it."""
+    for state in states:
+        for site in state.sites:
+            if site.on:
+                told = state.pass_.summary if isinstance(state.pass_, Edit) else f"{state.pass_.label} at {site.site}"
+                yield told, (*site.created, *site.changed, *site.removed) or (site.site,)

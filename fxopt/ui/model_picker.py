@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import streamlit as st
 
 from fxopt.errors import ModelError
 from fxopt.models import SizeRange, Sizes
-from fxopt.ui.fault import told_in_place
+from fxopt.ui.address import awaits_upload, forget, honor, newly_asked
+from fxopt.ui.asking import chosen_model, size_key
+from fxopt.ui.fault import MOST_TOLD, complain, told_in_place
 from fxopt.ui.folders import MOST_TEXT, folders_here
 from fxopt.ui.keys import ask_for_sheet
+from fxopt.ui.learning import toggle_lessons
 from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import FOLDER, Opening, Request
-from fxopt.ui.own_models import OwnModel, offered, offered_source
+from fxopt.ui.own_models import OwnModel, offered
 from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
+from fxopt.ui.upload import UPLOAD, may_upload, upload_form
 
 _FOLDER_HELP = (
     "A folder with config.json and model.safetensors of an architecture that transformers knows, as "
-    "`model.save_pretrained(folder)` writes it. It is read on the machine that serves this page; no code of it is run."
+    "`model.save_pretrained(folder)` writes it. It is read on the machine that serves this page; no code of it is run. "
+    "At a page for this machine alone, owner/name is a model in its cache of Hugging Face; nothing is fetched."
 )
 
 
@@ -26,6 +33,7 @@ def model_picker() -> Session | None:
     with told_in_place("picker of models"):
         _picker()
     session: Session | None = st.session_state.get("session")
+    honor(session)
     return session
 
 
@@ -33,12 +41,19 @@ def _picker() -> None:
     _choose_model()
     _ask_for_what_is_chosen()
     # Both places are there in each run: the elements below keep their position, or the browser would build them anew.
-    waiting, told, remarked = st.empty(), st.empty(), st.empty()
+    with st.container(key="messages", gap="xsmall"):
+        waiting, told, remarked = st.empty(), st.empty(), st.empty()
     _open_requested(waiting)
     session: Session | None = st.session_state.get("session")
     if problem := st.session_state.get("problem"):
         with told.container():
             show_problem(problem, session.opened.source.title if session else "")
+    elif session is None and awaits_upload():
+        told.info(
+            "The address asks for a model that was uploaded, and an upload goes with its visitor. Upload its files "
+            "again, with the button above; then the rest of the address is followed.",
+            icon=":material/upload:",
+        )
     elif session is None:
         told.info("No model is open. Choose one above; the small ones open at once.", icon=":material/account_tree:")
     if session is not None and session.opened.remarks:
@@ -46,31 +61,66 @@ def _picker() -> None:
 
 
 def _choose_model() -> None:
-    widths = [0.9, 3.5, 3.6, 1.4, 1.4, 1.3]
-    brand, picker, where, batch, sequence, reading = st.columns(widths, vertical_alignment="bottom")
-    brand.html('<h1 class="brand">fxopt</h1>')
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="bar"):
+        _bar()
+
+
+def _bar() -> None:
+    st.html('<h1 class="brand">fxopt</h1>', width="content")
     titles = {source.key: source.title for source in offered()}
     if not folders_here().is_empty:
         titles[FOLDER] = "A folder with weights (safetensors) …"
-    picker.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model")
+    if may_upload():
+        titles[UPLOAD] = "Upload a model (safetensors) …"
+    _choose_as_asked(titles)
+    st.selectbox("Model", list(titles), format_func=titles.__getitem__, key="model", label_visibility="collapsed",
+                 width=270)  # fmt: skip
     key = st.session_state["model"]
     if key == FOLDER:
-        where.text_input(
+        st.text_input(
             "Folder",
             key="folder",
-            placeholder="/path/to/model, then Enter",
+            placeholder="/path or owner/name, then Enter",
             max_chars=MOST_TEXT,
             help=_FOLDER_HELP,
+            label_visibility="collapsed",
+            width=240,
         )
-    else:
-        where.caption(escaped(offered_source(key).description))
-    sizes = _sizes(key)
+    elif key == UPLOAD:
+        upload_form()
+    sizes = _sizes()
     if sizes is not None:
-        _choose_size(batch, "Batch", "batch", sizes.batch)
+        _choose_size("Batch", "batch", sizes.batch)
         if sizes.sequence is not None:
-            _choose_size(sequence, "Sequence", "sequence", sizes.sequence)
-    with reading.container(horizontal=True, horizontal_alignment="right", gap="xsmall"):
+            _choose_size("Sequence", "sequence", sizes.sequence)
+    with st.container(horizontal=True, horizontal_alignment="right", gap="xsmall", width="content", key="reading"):
         _reading_aids()
+
+
+def _choose_as_asked(titles: Mapping[str, str]) -> None:
+    """Choose model and sizes as the address asks, where it does so now, and another model in place of one that is gone.
+
+    To be called before the fields are drawn.
+    """
+    asked = newly_asked()
+    if asked is None:
+        if st.session_state.get("model", "") not in ("", *titles):
+            del st.session_state["model"]
+        return
+    key = asked.model or next(iter(titles))
+    if key not in titles:
+        complain(f"The address asks for a model that is not here: {escaped(key[:MOST_TOLD])}")
+        forget()
+        return
+    st.session_state["model"] = key
+    if key == FOLDER:
+        st.session_state["folder"] = asked.folder
+    sizes = _sizes()
+    if sizes is not None:
+        st.session_state[size_key("batch")] = sizes.batch.default if asked.batch is None else asked.batch
+    if sizes is not None and sizes.sequence is not None:
+        length = sizes.sequence.default if asked.sequence is None else asked.sequence
+        st.session_state[size_key("sequence")] = length
 
 
 def _reading_aids() -> None:
@@ -83,43 +133,43 @@ def _reading_aids() -> None:
         help="Type of the usual size" if large else "Large type, for a projector",
         on_click=lambda: st.session_state.update({"large type": not large}),
     )
-    st.button("Keys", icon=":material/keyboard:", key="icon keys", help="All keys (?)", on_click=ask_for_sheet)
+    st.button(
+        "Lessons", icon=":material/school:", key="icon lessons", help="Learn with this page", on_click=toggle_lessons
+    )
+    st.button(
+        "Keys",
+        icon=":material/keyboard:",
+        key="icon keys",
+        help="All keys, and the words of this page (?)",
+        on_click=ask_for_sheet,
+    )
     if large:
         st.html("<style>html { font-size: 19px !important; --fx-size: 17px; }</style>")
 
 
-def _choose_size(place: st.delta_generator.DeltaGenerator, label: str, axis: str, limits: SizeRange) -> None:
+def _choose_size(label: str, axis: str, limits: SizeRange) -> None:
     # The field itself has no bounds: out of range, the browser would drop the number silently.
-    place.number_input(
-        label,
-        value=limits.default,
-        step=1,
-        key=_size_key(axis),
-        help=f"A whole number {limits}",
-    )
+    key = size_key(axis)
+    st.session_state.setdefault(key, limits.default)
+    st.number_input(label, step=1, key=key)
 
 
-def _size_key(axis: str) -> str:
-    """Return a key for each model's number fields, so that each starts with its own defaults."""
-    return f"{axis} of {st.session_state['model']}{_folder()}"
-
-
-def _folder() -> str:
-    return str(st.session_state.get("folder") or "").strip() if st.session_state["model"] == FOLDER else ""
-
-
-def _sizes(key: str) -> Sizes | None:
-    if key == FOLDER and not _folder():
-        return None
+def _sizes() -> Sizes | None:
+    """Return the sizes of the model that the fields name; None where it has only those of its example, or a fault."""
     try:
-        source = Request(key, _folder()).source
-        return None if isinstance(source, OwnModel) else source.sizes  # its example is as large as it is
+        request = chosen_model()
+        if request is None or (request.upload is not None and request.upload.code):
+            return None
+        source = request.source
+        return None if isinstance(source, OwnModel) else source.sizes
     except ModelError:
         # Opening the folder says the fault in it.
         return None
 
 
 # ---- the request
+
+_NOTHING_YET = object()
 
 
 def _ask_for_what_is_chosen() -> None:
@@ -128,15 +178,12 @@ def _ask_for_what_is_chosen() -> None:
     This is a plain call instead of a callback of the fields: when clicks come quickly, Streamlit ends a run as soon as
     it looks at its state.
     """
-    model, folder = st.session_state["model"], _folder()
-    sizes = [st.session_state.get(_size_key(axis)) for axis in ("batch", "sequence")]
-    before = st.session_state.get("chosen")
-    if before == (model, folder, *sizes):
+    request = chosen_model(*(st.session_state.get(size_key(axis)) for axis in ("batch", "sequence")))
+    if st.session_state.get("chosen", _NOTHING_YET) == request:
         return
-    is_the_same = before is not None and before[:2] == (model, folder)
-    if model != FOLDER or folder:
-        st.session_state["request"] = Request(model, folder, *sizes) if is_the_same else Request(model, folder)
-    st.session_state["chosen"] = (model, folder, *sizes)
+    if request is not None:
+        st.session_state["request"] = request
+    st.session_state["chosen"] = request
 
 
 def _open_requested(waiting: st.delta_generator.DeltaGenerator) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import pandas as pd
 import streamlit as st
 
-from fxopt.ui.costs import WORDS, costs_of, path_of
+from fxopt.ui.costs import WORDS, chosen_costs, costs_of, path_of
 from fxopt.ui.events import sent_by
 from fxopt.ui.going import go_to
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.panel import redraw
 from fxopt.ui.search import MOST_TEXT, found
 from fxopt.ui.session import Session
+from fxopt.ui.tab import Tab
+from fxopt.ui.viewing import select
 from fxopt.view import GraphView, NodeView
 
 COLUMNS = ("name", "op", "target", "module", "shape", "dtype")
@@ -41,7 +43,7 @@ def _obey(session: Session) -> None:
         if rows:
             go_to(session, table.names[rows[0]])
         else:
-            session.select("")
+            select(session, "")
 
 
 def _rows(table: Table) -> list[int]:
@@ -53,9 +55,9 @@ def _rows(table: Table) -> list[int]:
     return [row for row in rows[:1] if type(row) is int and 0 <= row < len(table.names)]
 
 
-def nodes_tab(session: Session) -> None:
+def _draw(session: Session) -> None:
     session.listen("nodes", _obey)
-    view = session.view_of(session.shown)
+    view = session.view_of(session.view.shown)
     asked = st.text_input(
         "Find nodes by name, target, module path or shape; a regular expression if you like",
         key="asked nodes",
@@ -72,7 +74,7 @@ def nodes_tab(session: Session) -> None:
 
 
 def _where(session: Session) -> str:
-    return "the original graph" if session.shown == "Original" else "the graph as it is now"
+    return "the original graph" if session.view.shown == "Original" else "the graph as it is now"
 
 
 def _texts(node: NodeView) -> tuple[str, ...]:
@@ -83,8 +85,8 @@ def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
     names = [node.name for node in nodes]
     # A table takes its selection at its first drawing only: another one from elsewhere needs another table.
     frame = _frame(session, nodes)
-    key = f"nodes {view.digest} {st.session_state['asked nodes']} {session.selected} {list(frame)[len(COLUMNS) :]}"
-    chosen = [names.index(session.selected)] if session.selected in names else []
+    key = f"nodes {view.digest} {st.session_state['asked nodes']} {session.view.selected} {list(frame)[len(COLUMNS) :]}"
+    chosen = [names.index(session.view.selected)] if session.view.selected in names else []
     st.session_state["nodes table"] = Table(key, names, chosen)
     st.dataframe(
         frame,
@@ -102,10 +104,17 @@ def _table(session: Session, view: GraphView, nodes: list[NodeView]) -> None:
 def _frame(session: Session, nodes: list[NodeView]) -> pd.DataFrame:
     """Return the columns of the table; with cost and critical path where the visitor asked for them."""
     frame = pd.DataFrame([[getattr(node, column) for column in COLUMNS] for node in nodes], columns=list(COLUMNS))
-    costs, path = costs_of(session, session.shown), path_of(session, session.shown)
+    costs, path = costs_of(session, session.view.shown), path_of(session, session.view.shown)
     if costs is not None:
         frame[WORDS[costs.unit]] = [costs.of(node.name) for node in nodes]
     if path is not None:
         on_it = frozenset(path.nodes)
         frame["critical path"] = ["on it" if node.name in on_it else "" for node in nodes]
     return frame
+
+
+def _shown(session: Session) -> Hashable:
+    return session.workbench.choices, session.view.selected, session.view.shown, chosen_costs()
+
+
+NODES = Tab("Nodes", _draw, _shown)

@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from typing import TypeVar
 
 import streamlit as st
 
 from fxopt.core import shared_copy
 from fxopt.errors import FxoptError
-from fxopt.evidence import NumericsReport, compare_outputs, stopping_unless
+from fxopt.evidence import Divergence, NumericsReport, compare_outputs, first_difference, stopping_unless
+from fxopt.evidence.depth import DepthReport, error_by_depth
 from fxopt.models import Inputs
-from fxopt.ui.job import Job, Progress
-from fxopt.ui.markdown import escaped
+from fxopt.ui.charts import depth_chart, picked
+from fxopt.ui.example import check_runs, demands
+from fxopt.ui.going import go_to
+from fxopt.ui.job import GraphJob, Job, Progress
+from fxopt.ui.large import killable
+from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.open_model import OpenModel
+from fxopt.ui.panel import acting
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
+from fxopt.ui.site_search import blame
+from fxopt.ui.sweep import KEY, other_inputs
+from fxopt.ui.tab import Tab
 from fxopt.ui.waiting import result_soon
-from fxopt.workbench import Choice
+
+T = TypeVar("T")
 
 SMALL = 5_000_000
 """Up to so many parameters, outputs are compared automatically."""
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """A comparison of outputs, with the choices of passes that it is for."""
-
-    choices: tuple[Choice, ...]
-    job: Job[NumericsReport]
-
-
-def numerics_tab(session: Session) -> None:
-    begun: Comparison | None = session.comparison
+def _draw(session: Session) -> None:
+    session.listen("depth chart", _obey)
+    begun = session.comparison
     if begun is not None and begun.job.running and begun.choices != session.workbench.choices:
         session.stop_comparing()
     if not session.workbench.is_changed:
@@ -41,7 +45,7 @@ def numerics_tab(session: Session) -> None:
         st.markdown(
             "Runs the original, the graph as it is now, and the original in float64 (which takes twice its memory)."
         )
-        st.button("Compare outputs", key="compare", type="primary", on_click=session.ask_to_compare)
+        st.button("Compare outputs", key="compare", type="primary", on_click=ask_to_compare, args=(session,))
         return
     try:
         job = _comparison(session).job
@@ -51,11 +55,23 @@ def numerics_tab(session: Session) -> None:
         return
     if report is not None:
         _show(report)
+        if not report.identical and report.failure is None:
+            _where(session)
+            _by_depth(session)
+        if report.fits is False:
+            blame(session, "outputs")
+        other_inputs(session)
+
+
+def ask_to_compare(session: Session) -> None:
+    """Compare outputs at the choices of passes as they are, however large the model is."""
+    session.stop_comparing()
+    session.compared = session.workbench.choices
 
 
 def _is_wanted(session: Session) -> bool:
     """Return whether outputs are to be compared: the visitor asked for it, or the model is small; not once canceled."""
-    begun: Comparison | None = session.comparison
+    begun = session.comparison
     if begun is not None and begun.choices == session.workbench.choices:
         return not begun.job.is_cancelled
     return _weights(session) <= SMALL or session.compared == session.workbench.choices
@@ -65,20 +81,20 @@ def _weights(session: Session) -> int:
     return sum(weight.numel() for weight in session.opened.model.parameters())
 
 
-def _comparison(session: Session) -> Comparison:
+def _comparison(session: Session) -> GraphJob[NumericsReport]:
     """Return the comparison for the choices as they are. It runs on a copy: the visitor may go on switching passes."""
     bench, begun = session.workbench, session.comparison
-    if isinstance(begun, Comparison) and begun.choices == bench.choices:
+    if begun is not None and begun.choices == bench.choices:
         return begun
     session.stop_comparing()
-    session.check_demand(factor=2, beside=8 * _weights(session))  # as the original takes it in float64
+    check_runs(session, factor=2, beside=8 * _weights(session))  # as the original takes it in float64
     before, after, inputs = bench.pristine, shared_copy(bench.current), _inputs(session.opened)
 
     def work(progress: Progress) -> NumericsReport:
         with stopping_unless(lambda: progress(0)):
             return compare_outputs(before, after, inputs)
 
-    session.comparison = Comparison(bench.choices, Job(work, presence()))
+    session.comparison = GraphJob(bench.choices, Job(killable(work, demands(session)), presence()))
     return session.comparison
 
 
@@ -107,3 +123,89 @@ def _show(report: NumericsReport) -> None:
         st.dataframe(report.frame, key="numerics table", hide_index=True)
     for missing in report.not_covered:
         st.caption(f"Not covered: {escaped(missing)}")
+
+
+def _where(session: Session) -> None:
+    """Name the first node whose values differ, with a button that leads to it."""
+    bench = session.workbench
+    before, after, (args, kwargs) = bench.pristine, shared_copy(bench.current), session.opened.inputs
+
+    def work(progress: Progress) -> tuple[Divergence | None]:
+        with stopping_unless(lambda: progress(0)):
+            return (first_difference(before, after, args, kwargs),)
+
+    key, is_here = bench.choices, presence()
+    job = session.memo.remember(
+        "first difference",
+        key,
+        lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
+    )
+    found = _answer_soon(job, "Looking for the first node that differs")
+    if found is None:
+        return
+    [first] = found
+    if first is None:
+        st.caption("No node of both graphs differs on the example input.")
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
+        st.markdown("The first node that differs:", width="content")
+        st.button(code(first.node), key="first difference", type="tertiary", help="Show this node",
+                  on_click=acting(session, go_to), args=(session, first.node))  # fmt: skip
+        apart = first.report.verdict.partition(";")[0]
+        told = "; ".join([apart, *bench.story(first.node, named=session.called)])
+        st.caption(f"{escaped(told)}. {counted(first.agreeing, 'node')} before it agree bit for bit.")
+
+
+def _answer_soon(job: Job[T], told: str) -> T | None:
+    """Return the answer of a job, if it has one at once; a line says why not."""
+    try:
+        return result_soon(job, told)
+    except FxoptError as error:
+        st.caption(escaped(f"{told}: {error}"))
+        return None
+
+
+def _by_depth(session: Session) -> None:
+    """Draw the error of each node of both graphs, with its course in words and as a table."""
+    bench = session.workbench
+    before, after, (args, kwargs) = bench.pristine, shared_copy(bench.current), session.opened.inputs
+    rewritten = {name for state in bench.states for site in state.sites if site.on for name in
+                 (*site.changed, *site.created)}  # fmt: skip
+
+    def work(progress: Progress) -> DepthReport:
+        with stopping_unless(lambda: progress(0)):
+            return error_by_depth(before, after, args, kwargs, rewritten=rewritten)
+
+    key, is_here = bench.choices, presence()
+    job = session.memo.remember(
+        "error by depth",
+        key,
+        lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
+    )
+    report = _answer_soon(job, "Comparing node by node")
+    if report is None or not report.nodes:
+        return
+    told = report.verdict
+    others = f" {counted(report.others, 'node')} have no counterpart of the same shape." if report.others else ""
+    st.caption(
+        f"{escaped(told[0].upper() + told[1:])}.{others} A node that a pass rewrote, or one inside of a rewrite, may "
+        "return another value by design. Click one to go to it."
+    )
+    depth_chart(session, report)
+    numbers = st.expander("The numbers", key="numbers by depth", on_change="rerun")
+    if numbers.open:
+        numbers.dataframe(report.frame, key="table by depth", hide_index=True)
+
+
+def _obey(session: Session) -> None:
+    """Go to the node that was clicked in the chart."""
+    name = picked("depth chart", "node")
+    if name is not None and name in session.view_of("Now").by_name:
+        go_to(session, name)
+
+
+def _shown(session: Session) -> Hashable:
+    return session.workbench.choices, session.compared, *map(session.searches.get, ("outputs", KEY))
+
+
+NUMERICS = Tab("Numerics", _draw, _shown)

@@ -17,13 +17,16 @@ from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.tracing import CaptureReport, CaptureStore, capture
+from fxopt.ui.large import Stage, captured_apart
 from fxopt.ui.limits import check_demand
 from fxopt.ui.once import Once
+from fxopt.ui.own_models import OwnModel
+from fxopt.ui.workshop import is_workshop
 from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
 from fxopt.workbench import Workbench
 
-MODELS, CAPTURES = 3, 6
-"""The number of models and captures that are kept in memory, for all visitors together."""
+MODELS, CAPTURES = (32, 64) if is_workshop() else (3, 6)
+"""The number of models and captures that are kept in memory, for all visitors together; a workshop has small ones."""
 
 ANSWERS, FEWEST_ANSWERS, NODES = 64, 8, 50_000
 """So many pictures and tables are kept of a capture: of large graphs fewer, with so many nodes in all."""
@@ -65,6 +68,11 @@ class OpenModel:
         return visible(self.view, self.blocks)
 
     @property
+    def begins_on(self) -> bool:
+        """Whether the first pass is on as the page opens: that of a graph that is compared with its original."""
+        return isinstance(self.source, OwnModel) and self.source.after is not None
+
+    @property
     def report(self) -> CaptureReport:
         return self.pristine.meta.get("fxopt", CaptureReport("given"))
 
@@ -83,14 +91,22 @@ def _sizes(batch: int, sequence: int | None) -> str:
     return f"batch {batch}" + (f", sequence {sequence}" if sequence is not None else "")
 
 
-def _check_size(subject: str, model: nn.Module, args: Any, kwargs: Any) -> None:
+def _checked_demand(subject: str, model: nn.Module, args: Any, kwargs: Any) -> Demand | None:
+    """Return the demand of a run, which may be begun; None of a model that asks for the value of a number.
+
+    Raises:
+        ModelError: it takes more than a visitor may use.
+    """
     try:
         demand = demand_of(model, args, kwargs)
     except EvidenceError:
-        return  # its capture says more of a model that asks for the value of a number
+        return None  # its capture says more
     check_demand(subject, demand)
+    return demand
 
 
+_MODERATE = Demand(0, 0, {})
+"""Stands for that of a model of the picker as it opens."""
 _WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()
 """By model, the weights that passes compute: the same at all sizes at which it is captured."""
 
@@ -100,6 +116,20 @@ def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[
     """Return the model of a source, and the remarks on it. `stamp` changes with the files behind `key`."""
     with remarks() as made:
         return _source.build(), tuple(made)
+
+
+def _kept_capture(key: str, model: nn.Module, args: Any, kwargs: Any, progress: Stage) -> GraphModule:
+    """Return the capture of a model whose weights are always the same."""
+    return CaptureStore.of_this_user().capture(key, model, args, kwargs, progress)
+
+
+def _new_capture(key: str, model: nn.Module, args: Any, kwargs: Any, progress: Stage) -> GraphModule:
+    return capture(model, args, kwargs, progress=progress)
+
+
+def _go_on(stage: str) -> bool:
+    """Stand in for a listener."""
+    return True
 
 
 @st.cache_resource(max_entries=CAPTURES, show_spinner=False)
@@ -114,15 +144,21 @@ def captured(
     """Return the captured model of a source. If `_progress` returns False, the capture ends and is dropped."""
     model, made = built(key, stamp, _source)
     args, kwargs = _source.inputs(model, batch, sequence)
+    if isinstance(_source, OwnModel):
+        _ = _source.graph  # what its capture says of a model that does not run comes before the size of a run
+    demand: Demand | None = _MODERATE
     if _source not in ZOO or (batch, sequence) != _source.sizes.checked(_source.title, None, None):
-        _check_size(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
+        demand = _checked_demand(f"{_source.title} at {_sizes(batch, sequence)}", model, args, kwargs)
     weights = _WEIGHTS.setdefault(model, WeightCache.as_large_as(model))
     with remarks() as of_capture:
-        if _source in ZOO:  # whose weights are always the same
-            gm = CaptureStore.of_this_user().capture(key, model, args, kwargs, _progress)
+        if isinstance(_source, OwnModel):
+            gm = _source.graph
+            made = (*made, *_source.remarks)
         else:
-            gm = capture(model, args, kwargs, progress=_progress)
-        workbench = Workbench(gm, weights=weights)
+            way = _kept_capture if _source in ZOO else _new_capture
+            gm = captured_apart(lambda stage: way(key, model, args, kwargs, stage), model, _progress or _go_on, demand)
+        passes = _source.passes() if isinstance(_source, OwnModel) else None
+        workbench = Workbench(gm, passes=passes, weights=weights)
     workbench.release()
     fitting = NODES // len(workbench.pristine.graph.nodes)
     once = Once(max(FEWEST_ANSWERS, min(ANSWERS, fitting)))

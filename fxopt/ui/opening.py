@@ -10,15 +10,17 @@ from typing import Any
 
 import streamlit as st
 
-from fxopt.models import LocalFolder, ModelSource
+from fxopt.models import CachedModel, LocalFolder, ModelSource
+from fxopt.models.hugging_face import cached_folder, is_hub_id
 from fxopt.process.news import news_to
-from fxopt.ui.folders import folders_here
+from fxopt.ui.folders import folders_here, is_folder
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import captured
-from fxopt.ui.own_models import offered_source
+from fxopt.ui.own_models import OwnModel, offered_source
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
+from fxopt.ui.upload import UPLOAD, Upload
 
 FOLDER = "folder"
 QUIET_SECONDS, PATIENT_SECONDS = 0.3, 2.5
@@ -36,21 +38,32 @@ class Request:
     folder: str = ""
     batch: int | None = None
     sequence: int | None = None
+    upload: Upload | None = None
 
     @property
     def source(self) -> ModelSource:
-        return LocalFolder(self.path) if self.key == FOLDER else offered_source(self.key)
+        if self.key == UPLOAD and self.upload is not None:
+            return self.upload.source
+        if self.key != FOLDER:
+            return offered_source(self.key)
+        return CachedModel(self.path, self.folder) if self._is_id else LocalFolder(self.path)
 
     @property
     def path(self) -> Path:
         """The folder, if it may be opened here; otherwise a `ModelError` gives the reason."""
-        return folders_here().folder(self.folder)
+        return cached_folder(self.folder) if self._is_id else folders_here().folder(self.folder)
+
+    @property
+    def _is_id(self) -> bool:
+        """Whether the folder is the id of a Hugging Face model, which visitors of this machine alone may give."""
+        return folders_here().named is None and is_hub_id(self.folder) and not is_folder(Path(self.folder))
 
     @property
     def stamp(self) -> str:
-        """A text that changes with the files of the folder, so that a mended folder is read again."""
-        if self.key != FOLDER:
-            return ""
+        """A text that changes with the files of the folder, or with the model of this name that was given in Python."""
+        if self.key != FOLDER:  # an upload has a key of its own
+            source = self.source
+            return source.stamp if isinstance(source, OwnModel) else ""
         folder = self.path
         files = (folder / "config.json", *sorted(folder.glob("*.safetensors")))
         return " ".join(f"{file.stat().st_mtime_ns} {file.stat().st_size}" for file in files if file.is_file())

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import streamlit as st
-
+from fxopt.ui.ahead import first_page_drawn
+from fxopt.ui.frame import frame_styles
 from fxopt.ui.graph_component import graph_code
+from fxopt.ui.guest import give_back_main
+from fxopt.ui.learning import begin_awaited, choose_awaited_model
+from fxopt.ui.lesson_panel import lesson_panel, lesson_styles
 from fxopt.ui.model_picker import model_picker
 from fxopt.ui.outside import ask_nobody
+from fxopt.ui.panel import BESIDE
+from fxopt.ui.refused import refuse_requests
 from fxopt.ui.workplace import workplace
-
-_FOLDER = Path(__file__).parent
 
 
 def page() -> None:
-    """Draw the page for one visitor: to be called first in the script that Streamlit runs."""
+    """Draw the page for one visitor: to be called in the script that Streamlit runs, after `curtain.begin`."""
     ask_nobody()
-    st.set_page_config(page_title="fxopt", page_icon=str(_FOLDER / "icon.svg"), layout="wide")
-    st.html(_FOLDER / "page.css")
+    refuse_requests()
+    give_back_main()
+    frame_styles()
+    lesson_styles()
     graph_code()
+    choose_awaited_model()
     session = model_picker()
+    begin_awaited(session)
     if session is not None:
+        for name in BESIDE:
+            session.drawn.forget(name)  # it comes after the rest, if it comes at all
         workplace(session)
+        lesson_panel(session)
+    first_page_drawn.set()

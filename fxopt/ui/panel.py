@@ -15,12 +15,17 @@ from typing import Any
 
 import streamlit as st
 
-from fxopt.ui.fault import look_back, look_of, show_complaints, told_in_place
+from fxopt.ui.acts import obey
+from fxopt.ui.address import write_address
+from fxopt.ui.fault import complain, show_complaints, told_in_place
+from fxopt.ui.guest import give_back_main
 from fxopt.ui.session import Session
 from fxopt.ui.turns import FIRST_DRAWINGS
 
 ALL = "all panels"
-"""The name of the panel around all the others."""
+"""The name of the panel around all the others, but those beside it."""
+BESIDE = ("lesson panel",)
+"""The panels outside of it."""
 
 fragment, rerun = st.fragment, st.rerun
 """Names that a test without a browser replaces to draw everything: it sees of a run only the elements drawn in it."""
@@ -38,16 +43,23 @@ def panel(session: Session, name: str, draw: Callable[[Session], None], shows: C
 
 
 def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
+    give_back_main()
     drawn = session.drawn
     with session.at_work:
+        if away := session.is_seen():
+            complain(
+                f"**You were away for {away / 60:.0f} minutes**, and the page put your graph away. It is back: "
+                "passes, edits and lessons are as you left them. Outputs are compared anew."
+            )
         if not drawn.everything:
-            session.obey()
-            if name != ALL and set(drawn.stale) - drawn.awaited - {name}:
+            obey(session)
+            others = set(drawn.stale) - drawn.awaited - {name}
+            if others.intersection(BESIDE) if name == ALL else others:
                 rerun()  # the act here, or one that came with it, changes more than this panel
         before, drawn.everything = drawn.everything, drawn.everything or name == ALL
         failed = True
         try:
-            is_first = name == ALL and ALL not in drawn.looks
+            is_first = name == ALL and ALL not in drawn.views
             with FIRST_DRAWINGS.turn() if is_first else nullcontext(), told_in_place(name):
                 drawn.note(name, _shown_by(shows, weakref.ref(session)))
                 draw(session)
@@ -57,8 +69,9 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
         if failed:
             _look_back(session, name)
         else:
-            drawn.looks[name] = look_of(session)
+            drawn.views[name] = session.view
         if not drawn.everything or name == ALL:
+            write_address(session)
             show_complaints()
 
 
@@ -73,20 +86,22 @@ def _shown_by(shows: Callable[[Session], Hashable], whose: weakref.ref[Session])
 
 
 def _look_back(session: Session, name: str) -> None:
-    """Restore the look that the panel could last draw, and draw the page anew if that is another one."""
-    look = session.drawn.looks.get(name)
-    if look is not None and look_back(session, look):
+    """Restore the view state that the panel could last draw, and draw the page anew if that is another one."""
+    view = session.drawn.views.get(name, session.view)
+    if view != session.view:
+        session.view = view
         st.rerun()
 
 
 def redraw(session: Session) -> None:
     """Apply the visitor's acts, and draw the changed panels again: the callback of a widget."""
     with session.at_work:
-        session.obey()
+        obey(session)
         stale = session.drawn.stale
         session.drawn.awaited = set(stale)
     if stale:
-        rerun(ALL if ALL in stale else stale)
+        beside = [name for name in stale if name in BESIDE]
+        rerun([ALL, *beside] if ALL in stale and beside else ALL if ALL in stale else stale)
 
 
 def acting(session: Session, act: Callable[..., None]) -> Callable[..., None]:

@@ -6,158 +6,116 @@ from collections.abc import Hashable
 
 import streamlit as st
 
-from fxopt.core import Exactness
+from fxopt.edits import Edit
+from fxopt.passes import others_installed
+from fxopt.ui.acts import move
 from fxopt.ui.edit_list import edit_row
+from fxopt.ui.empty_model import nothing_to_do
+from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.pass_line import told_in_a_line
 from fxopt.ui.preview_line import preview_line
 from fxopt.ui.question import ask_about
-from fxopt.ui.recipe_form import recipe_form
 from fxopt.ui.session import Session
-from fxopt.ui.site_list import EXACTNESS_WORDS, site_list
+from fxopt.ui.site_list import FEW, site_list
 from fxopt.ui.switches import widget_of
+from fxopt.ui.viewing import look_at, select
 from fxopt.view import PassStyle
-from fxopt.workbench import PassState, SiteState
+from fxopt.workbench import PassState
+from fxopt.workbench.standing import standing_of
+from fxopt.workbench.takeover import taken_over
 
 
 def shown_by_passes(session: Session) -> Hashable:
     """Return the state that decides the picture of the list of passes."""
-    bench, state = session.workbench, session.looked_at_state
-    places = [*(site.site for site in state.sites), *(miss.site for miss in state.misses)] if state else []
-    return (
-        bench.choices, bench.can_undo, bench.can_redo, session.looked_at, session.listed, session.only_acting,
-        session.question, session.selected if session.selected in places else "", session.outcome_of_recipe,
-    )  # fmt: skip
+    bench, view = session.workbench, session.view
+    selected = view.selected if view.selected in session.looked_at_places else ""
+    history = bench.choices, bench.can_undo, bench.can_redo
+    return history, view.looked_at, view.listed, view.question, selected, session.outcome_of_recipe
 
 
 def pass_panel(session: Session) -> None:
     """Draw a row for each pass; the one in focus is open and shows its sites."""
-    _history(session)
-    _filter(session)
     preview_line(session)
     styles = session.styles
-    edits = session.edits
     passes = session.listed_passes
-    for state in passes:
-        _row(session, styles[state.name], state)
-    if not passes:
-        st.info("No pass finds a site in this model. Show them all to read why.", icon=":material/filter_alt:")
-    if edits:
-        st.markdown("**Edits by hand**")
-    for state in edits:
-        edit_row(session, styles[state.name], state)
+    idle = [state for state in passes if _is_idle(state) and state.name != session.view.looked_at]
+    if not any(state.sites for state in passes):
+        nothing_to_do(session)
+    for state in session.workbench.states:  # as they run
+        if isinstance(state.pass_, Edit):
+            edit_row(session, styles[state.name], state)
+        elif state not in idle:
+            _row(session, styles[state.name], state)
+    if idle:
+        _without_a_site(session, idle)
+    if is_served_here():  # the reason may name files of the server, whose terminal has it as well
+        for refused in others_installed().refused:
+            st.caption(f":material/block: {escaped(str(refused))}")
 
 
-def _history(session: Session) -> None:
-    bench = session.workbench
-    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="history"):
-        for label, keys, act, possible in (
-            ("Undo", "Ctrl+Z", session.undo, bench.can_undo),
-            ("Redo", "Ctrl+Y", session.redo, bench.can_redo),
-        ):
+def _is_idle(state: PassState) -> bool:
+    return not (state.sites or state.misses or state.error or state.on)
+
+
+def _without_a_site(session: Session, states: list[PassState]) -> None:
+    """Draw the passes that find nothing here in one line: each says what it needs, and opens as a row."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", key="without a site"):
+        st.caption("No site in this model:", width="content")
+        for state in states:
             st.button(
-                label,
-                icon=f":material/{label.lower()}:",
-                key=f"icon {label.lower()}",
-                help=f"{label} the last switch or edit ({keys})",
-                on_click=act,
-                disabled=not possible,
+                escaped(state.pass_.label),
+                key=f"idle {state.name}",
+                help=f"{code(state.name)} finds no site. {escaped(_need_of(state))}",
+                type="tertiary",
+                on_click=look_at,
+                args=(session, state.name),
             )
-        st.button(
-            "Reverse all",
-            key="reverse all",
-            help="Switch every pass and edit off",
-            on_click=session.reverse_all,
-            disabled=not any(state.on for state in bench.states),
-        )
-        _badge(session)
 
 
-def _badge(session: Session) -> None:
-    bench = session.workbench
-    if bench.is_changed:
-        text = f"{counted(sum(state.sites_on for state in bench.states), 'site')} on"
-        st.badge(text, color="primary", help="Rewritten in the graph as it is now")
-        return
-    told = f"The fingerprint of graph, modules, weights and code is {bench.fingerprint}"
-    if not session.is_restored:
-        st.badge("not the original", icon=":material/error:", color="red", help=f"{told} no longer")
-    elif session.was_changed:
-        st.badge("restored, bit for bit", icon=":material/check:", color="green", help=f"{told} again")
-    else:
-        st.badge("original", color="gray", help=told)
-
-
-def _filter(session: Session) -> None:
-    if st.session_state.get("only acting", False) != session.only_acting:
-        st.session_state["only acting"] = session.only_acting
-    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.checkbox(
-            "Only passes that act",
-            key="only acting",
-            on_change=_list_only_acting,
-            args=(session,),
-        )
-        recipe_form(session)
-
-
-def _list_only_acting(session: Session) -> None:
-    session.only_acting = st.session_state["only acting"]
+def _need_of(state: PassState) -> str:
+    needs = state.pass_.needs
+    return f"It needs {needs}." if needs else "It finds nothing in this model."
 
 
 def _row(session: Session, style: PassStyle, state: PassState) -> None:
-    looked_at = session.looked_at == state.name
-    idle = not state.sites and not state.misses and not state.error and not state.on
-    manner = "looked at" if looked_at else "idle" if idle else "row"
+    looked_at = session.view.looked_at == state.name
+    manner = "looked at" if looked_at else "row"
     with st.container(border=True, gap="xxsmall", key=f"pass {style.letter} {manner}"):
         with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
             grip = f'<span class="letter grip" style="--pass: {style.color}">{style.letter}</span>'
             st.html(grip, width="content")
             _switch(session, state)
+            taken = taken_over(session.workbench.states, state)
+            st.html(told_in_a_line(state, {session.called(name): count for name, count in taken.items()}))
             st.button(
-                f"Sites of {state.name}",
+                f"Sites of {state.pass_.label}",
                 icon=":material/expand_less:" if looked_at else ":material/expand_more:",
                 key=f"icon sites of {state.name}",
                 help="Hide its sites" if looked_at else "Show its sites, here and in the graph",
                 type="tertiary",
-                on_click=session.look_at,
-                args=("" if looked_at else state.name,),
+                on_click=look_at,
+                args=(session, "" if looked_at else state.name),
             )
-        st.caption(_facts(state), help=state.pass_.summary)  # beside the switch: a click on its help would move it
         if state.error:
             _failure(session, state)
         ask_about(session, state.name)
         if looked_at:
             _order(session, state)
+            if _is_idle(state):
+                st.caption(escaped(_need_of(state)))
             site_list(session, state)
 
 
 def _switch(session: Session, state: PassState) -> None:
-    switch = session.switch_for(widget_of(state.name), state.name, None, state.on)
+    switch = session.switches.place(widget_of(state.name), state.name, None, state.on)
     st.toggle(
-        state.name,
+        state.pass_.label,
         value=switch.first,
         key=switch.key,
         disabled=not state.sites and not state.on,
+        label_visibility="collapsed",
     )
-
-
-def _facts(state: PassState) -> str:
-    """Return the row's second line: sites on and matched, near misses, exactness, time."""
-    if not state.sites and not state.misses:
-        return "no site in this model"
-    parts = [f"{state.sites_on} of {counted(len(state.sites), 'site')} on" if state.sites else "no site"]
-    if state.misses:
-        parts.append(counted(len(state.misses), "near miss", "near misses"))
-    if state.sites:
-        word, color = EXACTNESS_WORDS[_least_exact(state.sites)]
-        parts.append(f":{color}[{word}]")
-    parts.append(f"{state.seconds * 1000:.0f} ms")
-    return " · ".join(parts)
-
-
-def _least_exact(sites: tuple[SiteState, ...]) -> Exactness:
-    order = list(Exactness)
-    return max((site.exactness for site in sites), key=order.index)
 
 
 def _failure(session: Session, state: PassState) -> None:
@@ -168,9 +126,11 @@ def _failure(session: Session, state: PassState) -> None:
             f"Show {code(state.failed_at)}",
             key=f"failed at of {state.name}",
             type="tertiary",
-            on_click=session.select,
-            args=(state.failed_at,),
+            on_click=select,
+            args=(session, state.failed_at),
         )
+    if not is_served_here():
+        return  # the report names files of the server
     report = st.expander("Report to copy", key=f"report of {state.name}", on_change="rerun")
     if report.open:
         report.code(state.report, language=None, wrap_lines=True, height=220)
@@ -187,14 +147,38 @@ def _order(session: Session, state: PassState) -> None:
             ("Run later", 1, "arrow_downward", at + 1 < len(names)),
         ):
             st.button(
-                f"{label}: {state.name}",
+                f"{label}: {state.pass_.label}",
                 icon=f":material/{icon}:",
                 key=f"icon {label.lower()} {state.name}",
                 help=label,
                 type="tertiary",
                 disabled=not possible,
-                on_click=session.move,
-                args=(state.name, by),
+                on_click=move,
+                args=(session, state.name, by),
+            )
+    _behind_the_edits(session, state)
+
+
+def _behind_the_edits(session: Session, state: PassState) -> None:
+    """Tell the sites that a pass would have behind the edits that run after it, with a button that moves it there."""
+    bench = session.workbench
+    key = (bench.choices, state.name)
+    standing = session.memo.remember("standing", key, lambda: standing_of(bench, state.name))
+    if standing is None:
+        return
+    parts = [(standing.more, "more"), (standing.fewer, "fewer")]
+    told = " and ".join(f"{counted(len(sites), 'site')} {word}" for sites, word in parts if sites)
+    with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"before edits {state.name}"):
+        edits = counted(len(standing.edits), "edit by hand", "edits by hand")
+        st.caption(f"It runs before {edits}; behind, it finds {told or 'the same sites'}.")
+        if told:
+            st.button(
+                "Run it behind",
+                key=f"run behind the edits {state.name}",
+                help=", ".join(map(code, (*standing.more, *standing.fewer)[:FEW])),
+                type="tertiary",
+                on_click=move,
+                args=(session, state.name, standing.behind - bench.states.index(state)),
             )
 
 

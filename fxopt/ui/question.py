@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from fxopt.ui.acts import answer
 from fxopt.ui.markdown import code, escaped
 from fxopt.ui.session import Session
 
@@ -13,21 +14,21 @@ NAMED = 2
 
 def ask_about(session: Session, name: str) -> None:
     """Draw the question about the pass or edit of this name, if there is one."""
-    question = session.question
+    question = session.view.question
     if question is None or question.pass_name != name:
         return
     sites: dict[str, list[str]] = {}
     for name, site in question.resting:
         sites.setdefault(name, []).append(site)
-    named = "; ".join(f"{escaped(name)} at {_some(of)}" for name, of in sites.items())
+    named = "; ".join(f"{escaped(session.called(name))} at {_some(of)}" for name, of in sites.items())
     verb = "rests" if len(question.resting) == 1 else "rest"
     st.warning(
         f"{named} {verb} on this and would go off too; what still matches comes on again.", icon=":material/link:"
     )
     with st.container(horizontal=True, gap="xsmall"):
         act = "Remove" if question.removes else "Turn off"
-        st.button(f"{act} all the same", key="answer yes", type="primary", on_click=session.answer, args=(True,))
-        st.button("Keep it on", key="answer no", on_click=session.answer, args=(False,))
+        st.button(f"{act} all the same", key="answer yes", type="primary", on_click=answer, args=(session, True))
+        st.button("Keep it on", key="answer no", on_click=answer, args=(session, False))
 
 
 def _some(sites: list[str]) -> str:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import streamlit as st
 
 from fxopt.models import ZOO, LocalFolder
+from fxopt.models.local_folder import name_of
 from fxopt.recipes import Model, Recipe, RecipeError, Replay
+from fxopt.ui.acts import replay
+from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.outcomes import RecipeOutcome
 from fxopt.ui.own_models import OwnModel
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
+from fxopt.ui.upload import is_uploaded
 
 LISTED = 12
 """The most problems of a recipe that are listed."""
+MOST_EDITS = 64
+"""The most edits by hand of a recipe that a server for others takes: a few seconds for a large model."""
 _MOST_MEGABYTES = 8
 _FILE = "recipe file"
-
-
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The outcome of the last upload: the replay, or the refusal."""
-
-    file: str
-    content: bytes
-    recipe: Recipe | None
-    found: Replay | None = None
-    refusal: RecipeError | None = None
 
 
 def recipe_form(session: Session) -> None:
@@ -51,7 +46,7 @@ def recipe_form(session: Session) -> None:
 
 def _save(session: Session) -> None:
     try:
-        text = session.remember("recipe", session.workbench.choices, lambda: recipe_of(session).to_json())
+        text = session.memo.remember("recipe", session.workbench.choices, lambda: recipe_of(session).to_json())
     except RecipeError as error:
         st.error(f"**This cannot be saved.** {escaped(str(error))}", icon=":material/block:")
         return
@@ -68,10 +63,12 @@ def recipe_of(session: Session) -> Recipe:
     """
     opened = session.opened
     source = opened.source
-    if isinstance(source, OwnModel):
+    if is_uploaded(source):
+        model = Model("given", source.title)
+    elif isinstance(source, OwnModel):
         model = Model("python", source.title)
     else:
-        model = Model("folder", str(source.path)) if isinstance(source, LocalFolder) else Model("zoo", source.key)
+        model = Model("folder", name_of(source)) if isinstance(source, LocalFolder) else Model("zoo", source.key)
     return Recipe.of(session.workbench, model, batch=opened.batch, sequence=opened.sequence)
 
 
@@ -81,25 +78,39 @@ def _load(session: Session) -> None:
     if file is None:
         session.outcome_of_recipe = None
     else:
-        session.replay(lambda: _replayed(session, file.name, file.getvalue(), rest=False))
+        replay(session, lambda: _replayed(session, file.name, file.getvalue(), rest=False))
 
 
-def _replayed(session: Session, name: str, content: bytes, *, rest: bool) -> Outcome:
+def _replayed(session: Session, name: str, content: bytes, *, rest: bool) -> RecipeOutcome:
     recipe = None
     try:
         recipe = Recipe.from_bytes(content)
-        return Outcome(name, content, recipe, recipe.replay(session.workbench, strict=not rest))
+        _check_length(recipe)
+        return RecipeOutcome(name, content, recipe, recipe.replay(session.workbench, strict=not rest))
     except RecipeError as error:
-        return Outcome(name, content, recipe, refusal=error)
+        return RecipeOutcome(name, content, recipe, refusal=error)
 
 
-def _apply_rest(session: Session, outcome: Outcome) -> None:
-    session.replay(lambda: _replayed(session, outcome.file, outcome.content, rest=True))
+def _check_length(recipe: Recipe) -> None:
+    """Check that a recipe from another machine is replayed within seconds: the time grows with the square of its edits.
+
+    Raises:
+        RecipeError: it has too many.
+    """
+    edits = sum(step.is_edit for step in recipe.steps)
+    if edits > MOST_EDITS and not is_served_here():
+        raise RecipeError(
+            f"it has {edits:,} edits by hand, and this server takes {MOST_EDITS}; open it at your own page"
+        )
+
+
+def _apply_rest(session: Session, outcome: RecipeOutcome) -> None:
+    replay(session, lambda: _replayed(session, outcome.file, outcome.content, rest=True))
 
 
 def _show(session: Session) -> None:
     outcome = session.outcome_of_recipe
-    if not isinstance(outcome, Outcome):
+    if outcome is None:
         return
     if outcome.refusal is not None:
         _show_refusal(session, outcome, outcome.refusal)
@@ -107,7 +118,7 @@ def _show(session: Session) -> None:
         _show_replay(outcome.file, outcome.found)
 
 
-def _show_refusal(session: Session, outcome: Outcome, refusal: RecipeError) -> None:
+def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError) -> None:
     name = escaped(Path(outcome.file).name)
     if not refusal.problems:
         st.error(
@@ -126,7 +137,7 @@ def _show_refusal(session: Session, outcome: Outcome, refusal: RecipeError) -> N
     st.button("Apply the rest", key="apply rest", on_click=acting(session, lambda: _apply_rest(session, outcome)))
 
 
-def _made_on(session: Session, outcome: Outcome) -> str:
+def _made_on(session: Session, outcome: RecipeOutcome) -> str:
     """Return a sentence on the model of the recipe, where another one of the picker is open."""
     model = outcome.recipe.model if outcome.recipe is not None else Model()
     title = next((source.title for source in ZOO if model.kind == "zoo" and source.key == model.name), "")

@@ -9,12 +9,17 @@ import streamlit as st
 
 from fxopt.errors import FxoptError
 from fxopt.evidence import LatencyReport, SiteReport, measure, site_report, stopping_unless
+from fxopt.evidence.in_words import power_of_ten
 from fxopt.evidence.output_report import OutputReport
+from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.job import Job, Progress
-from fxopt.ui.latency_tab import BRACKETS, watch
+from fxopt.ui.large import killable
+from fxopt.ui.latency_tab import BRACKETS
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.one_in_line import MEASUREMENTS
 from fxopt.ui.presence import presence
+from fxopt.ui.progress import watch
 from fxopt.ui.session import Session
 from fxopt.ui.waiting import result_soon
 from fxopt.workbench.site_trial import SiteTrial, site_trial
@@ -55,7 +60,8 @@ def site_evidence(session: Session, pass_name: str, site: str) -> None:
             _latency(found.latency)
             _button("Measure the latency again", session, key, "latency")
         if found is not None and found.trial.resting:
-            named = "; ".join(f"{escaped(name)} at {code(other)}" for name, other in found.trial.resting[:2])
+            resting = [(session.called(name), other) for name, other in found.trial.resting[:2]]
+            named = "; ".join(f"{escaped(name)} at {code(other)}" for name, other in resting)
             more = f" and {len(found.trial.resting) - 2} more" if len(found.trial.resting) > 2 else ""
             st.caption(f"Together with what rests on it: {named}{more}.")
 
@@ -70,7 +76,7 @@ def _button(label: str, session: Session, key: tuple[Hashable, str, str], what: 
 
 
 def _all(session: Session) -> dict[Hashable, SiteEvidence]:
-    return session.remember("site evidence", None, dict[Hashable, SiteEvidence])
+    return session.memo.remember("site evidence", None, dict[Hashable, SiteEvidence])
 
 
 def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
@@ -78,7 +84,7 @@ def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
     with all_or_nothing(session):
         found, is_here = _all(session), presence()
         with session.at_work:
-            session.check_demand()
+            check_runs(session)
             if key not in found:
                 found[key] = SiteEvidence(site_trial(session.workbench, *key[1:]))
             while len(found) > KEPT:
@@ -94,9 +100,9 @@ def start(session: Session, key: tuple[Hashable, str, str], what: str) -> None:
                 return site_report(trial.off, trial.on, trial.rewritten, args, kwargs)
 
         if what == "error":
-            of.error = Job(both_reported, is_here)
+            of.error = Job(killable(both_reported, demands(session)), is_here)
         else:
-            of.latency = Job(time_both, is_here)
+            of.latency = Job(killable(time_both, demands(session)), is_here, MEASUREMENTS)
 
 
 def _error(found: SiteEvidence, job: Job[SiteReport]) -> None:
@@ -129,22 +135,14 @@ def _apart(report: OutputReport) -> str:
         return "identical bits"
     ulp = f"{counted(found.max_ulp, 'ulp', 'ulp')}, " if found.max_ulp is not None else ""
     return (
-        f"at most {ulp}{_figure(found.max_abs)} absolute, {_figure(found.max_rel)} relative; "
+        f"at most {ulp}{power_of_ten(found.max_abs)} absolute, {power_of_ten(found.max_rel)} relative; "
         f"{found.differing:,} of {found.elements:,} numbers differ, the largest is {found.scale:.2g}"
     )
 
 
-def _figure(value: float) -> str:
-    """Return a small number that stays on one line.
-
-    >>> _figure(9.5e-7)
-    '9.5·10⁻⁷'
-    """
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa}·10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}" if value else "0"
-
-
 def _latency(job: Job[LatencyReport]) -> None:
+    if job.is_cancelled and job.result is None:
+        return  # before its turn
     if job.error:
         st.error(escaped(job.error))
     elif job.result is not None:

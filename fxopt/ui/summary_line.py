@@ -5,14 +5,17 @@ from __future__ import annotations
 import html
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 import streamlit as st
 
-from fxopt.evidence import parameter_table
 from fxopt.evidence.difference import Difference
-from fxopt.ui.costs import chosen_costs, costs_of
+from fxopt.ui.costs import costs_of, counted_unit
 from fxopt.ui.panel import panel
+from fxopt.ui.parameters_tab import parameters_of
 from fxopt.ui.session import Session
+from fxopt.ui.view_state import Shown
+from fxopt.ui.waiting import POLL_SECONDS
 from fxopt.workbench.summary import Summary, summary_of
 
 
@@ -34,7 +37,7 @@ def summary_line(session: Session) -> None:
 
 
 def _shown_by_line(session: Session) -> Hashable:
-    return session.workbench.choices, chosen_costs()[0], _is_done(session.comparison), _is_done(session.measurement)
+    return session.workbench.choices, counted_unit(), _is_done(session.comparison), _is_done(session.measurement)
 
 
 def _is_done(work: object) -> Hashable:
@@ -61,7 +64,7 @@ def _told(figure: Figure) -> str:
 
 def _counts(session: Session) -> Iterator[Figure]:
     before = session.opened.once.answer("summary", lambda: summary_of(session.graph_of("Original")))
-    now = session.once("summary", lambda: summary_of(session.graph_of("Now")))
+    now = session.memo.once("summary", lambda: summary_of(session.graph_of("Now")))
     yield Figure("nodes", "Nodes", f"{before.nodes:,}", f"{now.nodes:,}", _kinds(before, now))
     told = "Calls of linear layers, convolutions, matrix products and attention."
     yield Figure("matrix products", "Nodes", f"{before.products:,}", f"{now.products:,}", told)
@@ -76,7 +79,7 @@ def _kinds(before: Summary, now: Summary) -> str:
 
 
 def _sizes(session: Session) -> Iterator[Figure]:
-    table = session.once("parameters", lambda: parameter_table(session.graph_of("Original"), session.graph_of("Now")))
+    table = parameters_of(session)
     before, now = table.before, table.after
     yield Figure("parameters", "Parameters", _short(before.parameters), _short(now.parameters), f"{now.parameters:,}.")
     old, new = (one.parameter_bytes + one.buffer_bytes for one in (before, now))
@@ -96,14 +99,23 @@ def _short(amount: int) -> str:
 
 
 def _flops(session: Session) -> Figure:
-    told = "Counted once a cost of FLOPs or bytes is chosen below the graph."
-    if chosen_costs()[0] not in ("FLOP", "byte"):
-        return Figure("FLOPs", "Nodes", title=told)
-    costs = [costs_of(session, shown) for shown in ("Original", "Now")]
+    told = "Counted once a click here opens the tab Cost, or a cost of FLOPs or bytes is chosen below the graph."
+    unit = counted_unit()
+    if unit not in ("FLOP", "byte"):
+        return Figure("FLOPs", "Cost", title=told)
+    costs = [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]
     if None in costs:
-        return Figure("FLOPs", "Nodes", title=told)
+        st.fragment(_until_counted, run_every=POLL_SECONDS)(session)
+        return Figure("FLOPs", "Cost", title=told)
     before, now = (one.told(one.of_all(one.parts)).removesuffix("FLOP") for one in costs if one is not None)
-    return Figure("FLOPs" if chosen_costs()[0] == "FLOP" else "moved", "Nodes", before, now)
+    return Figure("FLOPs" if unit == "FLOP" else "moved", "Cost", before, now)
+
+
+def _until_counted(session: Session) -> None:
+    """Draw the page anew once the FLOPs are counted: the tab that counts them is drawn after this line."""
+    unit = counted_unit()
+    if unit is None or None not in [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]:
+        st.rerun()
 
 
 def _error(session: Session) -> Figure:
@@ -128,5 +140,7 @@ def _latency(session: Session) -> Figure:
     report = done.job.result if done is not None and done.choices == session.workbench.choices else None
     if report is None or not report.rounds:
         return Figure("latency", "Latency", title=told)
+    if not report.shown:
+        return Figure("latency", "Latency", now="no difference shown", title=f"{report.verdict}.")
     times = [f"{milliseconds:.3g} ms" for milliseconds in (report.before_ms, report.after_ms)]
     return Figure("latency", "Latency", times[0], times[1], f"{report.verdict}.")

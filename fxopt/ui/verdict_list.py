@@ -8,7 +8,6 @@ from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.session import Session
 from fxopt.ui.site_evidence import site_evidence
 from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
-from fxopt.view import PassStyle
 from fxopt.workbench import SiteState
 from fxopt.workbench.site_code import site_code
 from fxopt.workbench.verdicts import Verdict, verdicts_of
@@ -17,7 +16,7 @@ from fxopt.workbench.verdicts import Verdict, verdicts_of
 def verdict_list(session: Session, name: str) -> None:
     """Draw the verdicts, sites and near misses first. A search finds the verdict of one pass."""
     key = (session.workbench.choices, name)
-    verdicts = session.remember("verdicts", key, lambda: verdicts_of(session.workbench, name))
+    verdicts = session.memo.remember("verdicts", key, lambda: verdicts_of(session.workbench, name))
     st.markdown("**What the passes say**")
     wanted = st.text_input(
         "Why does nothing happen here?",
@@ -25,7 +24,7 @@ def verdict_list(session: Session, name: str) -> None:
         placeholder="Why nothing here? Type a pass",
         label_visibility="collapsed",
     ).strip()
-    found = [verdict for verdict in verdicts if wanted.lower() in verdict.state.name.lower()]
+    found = [one for one in verdicts if wanted.lower() in f"{one.state.name} {one.state.pass_.label}".lower()]
     if not found:
         st.caption(f"No pass is called {escaped(wanted)}.")
     silent = [verdict for verdict in found if verdict.kind == "silent"]
@@ -42,20 +41,21 @@ def verdict_list(session: Session, name: str) -> None:
 
 def _silence(session: Session, verdicts: list[Verdict]) -> None:
     for verdict in verdicts:
-        said(session.styles[verdict.state.name], f"nothing here: {escaped(verdict.reason)}.")
+        said(session, verdict.state.name, f"nothing here: {escaped(verdict.reason)}.")
 
 
 def _verdict(session: Session, name: str, verdict: Verdict) -> None:
-    style = session.styles[verdict.state.name]
+    pass_name = verdict.state.name
     if verdict.miss is not None:
-        said(style, f"**near miss**: {told_of_miss(verdict.miss)}")
+        said(session, pass_name, f"**near miss**: {told_of_miss(verdict.miss)}")
     elif verdict.site is not None:
         site = verdict.site
         at = "here" if site.site == name else f"at {code(site.site)}"
         done = "applied" if verdict.kind == "applied" else "matches"
         _, color = EXACTNESS_WORDS[site.exactness]
         said(
-            style,
+            session,
+            pass_name,
             f"**{done} {at}**: {escaped(site.explanation.rstrip('.'))}. Exactness: :{color}[{site.exactness.value}].",
         )
         _code(session, verdict.state.name, site)
@@ -69,7 +69,7 @@ def _code(session: Session, pass_name: str, site: SiteState) -> None:
         return
     bench = session.workbench
     key = (bench.choices, pass_name, site.site)
-    told = session.remember("site code", key, lambda: site_code(bench, pass_name, site.site))
+    told = session.memo.remember("site code", key, lambda: site_code(bench, pass_name, site.site))
     with lines:
         for label, text in (("Before", told.before), ("After", told.after)):
             st.caption(label if text else f"{label}: no line")
@@ -79,8 +79,10 @@ def _code(session: Session, pass_name: str, site: SiteState) -> None:
             st.caption("The lines are the same: only weights change.")
 
 
-def said(style: PassStyle, text: str) -> None:
-    """Draw a line of a pass, with its letter."""
+def said(session: Session, pass_name: str, text: str) -> None:
+    """Draw a line of a pass or edit, with its letter, its name in words, and, last, its class small."""
+    style = session.styles[pass_name]
+    kind = f" :small[:gray[{code(pass_name)}]]" if style.name != pass_name and not session.is_edit(pass_name) else ""
     with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
         st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-        st.markdown(f"{escaped(style.name)} {text}")
+        st.markdown(f"{escaped(style.name)} {text}{kind}")

@@ -8,26 +8,31 @@ from typing import TypeVar
 import streamlit as st
 
 from fxopt.ui.job import Job
+from fxopt.ui.markdown import counted
 from fxopt.ui.turns import FIRST_DRAWINGS
 
 T = TypeVar("T")
 QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
 
 
-def result_soon(job: Job[T], told: str, *, can_cancel: bool = False) -> T | None:
+def result_soon(job: Job[T], told: str, *, can_cancel: bool = False, at_once: bool = True) -> T | None:
     """Return the result of a job, if it is ready at once.
 
     Otherwise return None, and draw a line with `told`, which names the work, until it is done; then the whole page is
     drawn again. Waiting for it here would hold up the visitor's next acts: Streamlit lets the run of a panel come to
     its end first. With `can_cancel`, a button beside the line cancels the job.
 
+    Without `at_once`, the run that begins a job leaves its result to a later one. The browser asks for that run, and
+    so all that it has sent before has come by then.
+
     Raises:
         Exception: the exception of the job.
     """
+    quiet = QUIET_SECONDS if at_once else 0.0
     with FIRST_DRAWINGS.aside():
-        is_done = job.wait(QUIET_SECONDS)
+        is_done = job.wait(quiet)
     if not is_done:
-        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - QUIET_SECONDS, can_cancel)
+        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - quiet, can_cancel)
         return None
     if job.failure is not None:
         raise job.failure
@@ -35,11 +40,18 @@ def result_soon(job: Job[T], told: str, *, can_cancel: bool = False) -> T | None
     return job.result
 
 
+def in_line(job: Job[T]) -> str:
+    """Return the place of a job that waits for its turn, in words; empty where it has it."""
+    if not job.before:
+        return ""
+    return f", after {counted(job.before, 'other measurement')}"
+
+
 def _line(job: Job[T], told: str, begun: float, can_cancel: bool = False) -> None:
     # A run of this line that was asked for before something newer took its place would stand there for good.
     if not job.running or job.is_cancelled:
         st.rerun()
-    line = f":material/hourglass_top: {told} … {time.monotonic() - begun:.0f} s"
+    line = f":material/hourglass_top: {told}{in_line(job)} … {time.monotonic() - begun:.0f} s"
     if not can_cancel:
         st.caption(line)
         return

@@ -5,28 +5,37 @@ from __future__ import annotations
 import streamlit as st
 
 from fxopt.ui.evidence_panel import evidence_panel
+from fxopt.ui.frame import frame_edges
 from fxopt.ui.graph_panel import graph_panels
+from fxopt.ui.history import history
 from fxopt.ui.inspector import inspector_panel
 from fxopt.ui.keys import keys_panel
 from fxopt.ui.leaving import look_after
+from fxopt.ui.own_rule import close_for_other_models
 from fxopt.ui.panel import ALL, panel
 from fxopt.ui.pass_panel import pass_panel, shown_by_passes
 from fxopt.ui.session import Session
+from fxopt.ui.tour import tour
 
 
 def workplace(session: Session) -> None:
     """Draw the work place. A switch in the list of passes changes all of it, and leaves the parts above alone."""
     look_after(session)
+    close_for_other_models(session)
     panel(session, ALL, _panels, shown_by_passes)
+    frame_edges()
+    tour()
 
 
 def _panels(session: Session) -> None:
     passes, graph, inspected = st.columns([3, 6, 3])
-    with graph:
+    with graph.container(key="middle", gap="xsmall"):
         graph_panels(session)
-    with passes.container(height=690, border=False, key="passes"):
+    history(session)
+    with passes.container(key="passes", gap="xsmall"):
         pass_panel(session)
-    with inspected.container(height=690, border=False, key="inspected"):
+    with inspected.container(key="inspected", gap="small"):
         inspector_panel(session)
-    evidence_panel(session)
+    with st.container(key="drawer", gap=None):
+        evidence_panel(session)
     keys_panel(session)

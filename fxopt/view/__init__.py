@@ -16,7 +16,7 @@ from fxopt.view.layout_both import layout_both
 from fxopt.view.marks import Mark, PassStyle, ResolvedMarks, families, resolve, styles_of
 from fxopt.view.node_view import NodeView
 from fxopt.view.packing import pack
-from fxopt.view.svg import to_svg
+from fxopt.view.svg import to_picture, to_svg
 from fxopt.view.visible import Item, VisibleGraph, visible
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "resolve",
     "styles_of",
     "to_dot",
+    "to_picture",
     "to_svg",
     "visible",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from fxopt.errors import expect_graph
 from fxopt.graph.nodes import TensorInfo, info_of, inputs_of, module_of, module_stack_of, target_name
 from fxopt.view.kinds import kind_of
 from fxopt.view.node_view import NodeView
@@ -36,8 +37,12 @@ class GraphView:
     edges: tuple[tuple[str, str], ...]
     operands: tuple[Operands, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"GraphView({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
     @classmethod
     def of(cls, gm: GraphModule) -> GraphView:
+        expect_graph(gm, "GraphView.of")
         nodes = list(gm.graph.nodes)
         sizes = _size_nodes(nodes)
         views = [_node_view(node, node in sizes) for node in nodes]

@@ -8,6 +8,18 @@ from collections.abc import Iterable
 from torch.fx import Node
 
 from fxopt.graph.nodes import module_of
+from fxopt.graph.operator_table import (
+    ACTIVATIONS,
+    ATTENTION,
+    CONVOLUTIONS,
+    POINTWISE,
+    PRODUCTS,
+    SEVERAL_PARTS,
+    VIEWS,
+    VIEWS_OR_COPIES,
+    is_tagged_pointwise,
+)
+from fxopt.graph.operators import name_of
 
 KINDS: dict[str, str] = {
     "io": "input, output",
@@ -25,8 +37,19 @@ KINDS: dict[str, str] = {
 }
 """Every kind with the words that a legend uses for it."""
 
-# The first pattern that fits a name wins, so the order matters: `LayerNorm` is a norm before `layer` means anything,
-# and transformers' `Conv1D` is a linear layer while torch's `Conv1d` is none.
+_BY_OPERATOR = (
+    ("linear", {"linear", "addmm"}),
+    ("conv", CONVOLUTIONS),
+    ("attention", PRODUCTS | ATTENTION | {"softmax", "log_softmax"}),
+    ("activation", ACTIVATIONS),
+    ("arithmetic", POINTWISE),
+    ("shape", VIEWS | SEVERAL_PARTS | VIEWS_OR_COPIES),
+)
+"""The kinds of operators that the table knows; the first that fits wins."""
+
+# Modules go by their names, and so do operators that neither the table nor torch's tag knows. The first pattern that
+# fits a name wins, so the order matters: `LayerNorm` is a norm before `layer` means anything, and the `Conv1D` of
+# transformers is a linear layer while torch's `Conv1d` is none.
 _PATTERNS = (
     ("linear", r"Linear|^linear$|Conv1D|addmm"),
     ("conv", r"(?i:conv|pool(?:ing|\d|$))"),
@@ -62,7 +85,11 @@ def kind_of(node: Node) -> str:
     target = node.target
     if isinstance(target, type):
         return "other"
-    return kind_of_names([target if isinstance(target, str) else getattr(target, "__name__", str(target))])
+    name = name_of(target, node.op == "call_method").strip("_")
+    known = (kind for kind, names in _BY_OPERATOR if name in names)
+    if kind := next(known, "arithmetic" if is_tagged_pointwise(name) else ""):
+        return kind
+    return kind_of_names([name or str(target)])
 
 
 def kind_of_names(names: Iterable[str]) -> str:

@@ -57,6 +57,9 @@ class Layout:
     note: str = ""
     comparison: Comparison | None = None
 
+    def __repr__(self) -> str:
+        return f"Layout({len(self.boxes)} boxes, {self.width:.0f} x {self.height:.0f} pixels, by {self.engine})"
+
     @property
     def is_fallback(self) -> bool:
         return self.engine == "fallback"

@@ -10,22 +10,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.graph.nodes import operation_name
-
-_EITHER_WAY = {
-    "add",
-    "mul",
-    "multiply",
-    "eq",
-    "ne",
-    "maximum",
-    "minimum",
-    "and_",
-    "or_",
-    "xor",
-    "logical_and",
-    "logical_or",
-}
-"""Operations whose two operands may change places."""
+from fxopt.graph.operator_table import COMMUTATIVE
 
 MOST_TOLD = 3
 """So many numbers of operands stand beside one edge; of more, the first and the last."""
@@ -55,7 +40,7 @@ class Operands:
             names = [arg.name if isinstance(arg, Node) else "" for arg in args]
         if len(names) < 2:
             return None
-        return cls(node.name, tuple(names), not (alone and operation_name(node) in _EITHER_WAY))
+        return cls(node.name, tuple(names), not (alone and operation_name(node) in COMMUTATIVE))
 
     def along(self, box_of: Callable[[str], Any]) -> Iterable[tuple[Any, str]]:
         """Yield each box that some are read from, with the text beside its edge; `box_of` skips hidden nodes."""

@@ -48,6 +48,9 @@ class VisibleGraph:
     hidden: Mapping[str, int] = field(compare=False)
     reads: tuple[tuple[int, int, str], ...] = ()
 
+    def __repr__(self) -> str:
+        return f"VisibleGraph({len(self.items)} boxes, {len(self.edges)} edges)"
+
     @cached_property
     def digest(self) -> str:
         """The same for the same boxes and edges, in every process: a key to cache layouts by."""

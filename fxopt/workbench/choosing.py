@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from fxopt.core import FxoptError
-from fxopt.workbench.history import Choices
 from fxopt.workbench.states import Choice, PassState
+from fxopt.workbench.timeline import Choices
 
 Sites: TypeAlias = str | Collection[str] | None
 """One site by name, several, or all that a pass has."""
@@ -44,6 +44,16 @@ def without(choices: Choices, states: Sequence[PassState], i: int, site: Sites) 
     left_out = choice.without | sites
     left = {found.site for found in states[i].sites} - left_out
     return _with_choice(choices, i, replace(choice, without=left_out) if left else Choice(choice.signature))
+
+
+def before_and_after(choices: Choices, edits: Collection[str]) -> tuple[Choices, Choices]:
+    """Return the choices that an act now runs after, and the passes that are off, which run after the act.
+
+    Args:
+        edits: the signatures of the edits by hand, which keep their place also where they are off.
+    """
+    done = tuple(choice for choice in choices if choice.on or choice.signature in edits)
+    return done, tuple(choice for choice in choices if choice not in done)
 
 
 def names_of(site: Sites) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Descent of nodes: what the nodes of the original graph became."""
+"""Descent of nodes: those of the original graph, and their successors in the current one."""
 
 from __future__ import annotations
 

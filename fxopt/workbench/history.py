@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from fxopt.workbench.states import Choice
-
-Choices = tuple[Choice, ...]
-"""One choice for each pass, in the order in which they run."""
+from fxopt.workbench.timeline import Act, Choices
 
 
 class History:
-    """The choices of each step. A new step ends the redoable ones."""
+    """The choices of each step, and the acts between them. A new step ends the redoable ones."""
 
     def __init__(self, first: Choices) -> None:
         self._steps = [first]
+        self._acts: list[Act] = []
         self._at = 0
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """Return the acts, those that were undone included: each leads from one step to the next."""
+        return tuple(self._acts)
+
+    @property
+    def at(self) -> int:
+        """Return the number of acts that are done."""
+        return self._at
 
     @property
     def now(self) -> Choices:
@@ -39,8 +47,17 @@ class History:
         if choices == self.now:
             return False
         self._steps[self._at + 1 :] = [choices]
+        del self._acts[self._at :]
         self._at += 1
         return True
+
+    def note(self, act: Act) -> None:
+        """Record the act that led to the present step."""
+        self._acts.append(act)
+
+    def go_to(self, done: int) -> None:
+        """Go to the step after so many acts; all acts stay."""
+        self._at = done
 
     def undo(self) -> None:
         self._at -= 1

@@ -3,42 +3,61 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from torch import Tensor, nn
+import torch
+from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.core import FxoptError, Pass
-from fxopt.evidence.latency import LatencyReport, measure
+from fxopt.core import FxoptError, Pass, shared_copy
+from fxopt.engines import CompiledRegion
+from fxopt.errors import expect_model
+from fxopt.evidence.latency import LatencyReport, measure, measuring
 from fxopt.evidence.numerics import NumericsReport, compare_outputs
+from fxopt.models import as_inputs
 from fxopt.passes import (
+    ChangeAddmmToLinear,
+    CompileRegions,
     FoldBatchNorm,
+    FuseAttention,
     FuseBatchNorm1dInLinear,
     FuseBatchNorm2dInConv2d,
+    FuseGelu,
+    FuseRMSNorm,
+    MergeLinears,
     PackConvolutions,
     PackLinears,
     RemoveIdentities,
+    ShareCommonSubexpressions,
 )
+from fxopt.workbench.autotuning import Tuning
+from fxopt.workbench.autotuning import autotune as tuned
 from fxopt.workbench.states import Choice, PassState
-from fxopt.workbench.tuning import SiteTime, site_times
+from fxopt.workbench.tuning import SiteTime, packing_times
 from fxopt.workbench.workbench import Workbench
 
 Level = Literal["exact", "rounding"]
+Engine = Literal["inductor"]
 
 _PASSES: dict[str, tuple[type[Pass[Any]], ...]] = {
-    "exact": (RemoveIdentities,),
+    "exact": (RemoveIdentities, ShareCommonSubexpressions),
     "rounding": (
         RemoveIdentities,
+        ShareCommonSubexpressions,
         FuseBatchNorm2dInConv2d,
         FuseBatchNorm1dInLinear,
         FoldBatchNorm,
+        FuseGelu,
+        FuseRMSNorm,
+        FuseAttention,
+        ChangeAddmmToLinear,
+        MergeLinears,
         PackLinears,
         PackConvolutions,
     ),
 }
-"""The passes of each level, in the order in which they run: what removes and folds comes before what packs."""
+"""The passes of each level, in the order in which they run: those that remove and fold come before those that pack."""
 
 
 class Optimized(NamedTuple):
@@ -58,10 +77,17 @@ class OptimizeReport:
     level: str
     states: tuple[PassState, ...]
     slower: tuple[SiteTime, ...]
-    """The sites that were left out, because they were measured to be slower."""
+    """The packed layers that were left out, because they were measured to be slower."""
+    merging: LatencyReport | None
+    """The graph with `MergeLinears` against that without, all else the same, if it was measured; a slower one is left
+    out."""
     numerics: NumericsReport
     latency: LatencyReport | None
     seconds: float
+    compiling: LatencyReport | None = None
+    """The graph compiled by the engine against that with packed layers, if it was measured; the faster one is kept."""
+    tuning: Tuning | None = None
+    """The decision on the sites of each pass, with its evidence, where `autotune` was asked for."""
 
     def __str__(self) -> str:
         lines = [f"level {self.level}: {self._sites} sites rewritten in {self.seconds:.1f} s"]
@@ -70,10 +96,17 @@ class OptimizeReport:
                 left = f", {len(state.misses)} left alone" if state.misses else ""
                 lines.append(f"  {state.name}: {state.sites_on} of {len(state.sites)} sites{left}")
         lines += [f"  left out: {one}" for one in self.slower]
+        lines += [f"  {one}" for one in self.tuning.sites] if self.tuning is not None else []
+        if self.merging is not None and not self.merging.rounds:
+            lines.append("  no time was left to measure MergeLinears, which stays")
+        elif self.merging is not None and self.merging.ratio < 1:
+            lines.append(f"  left out: MergeLinears makes it {1 / self.merging.ratio:.2f}x slower")
+        if self.compiling is not None:
+            lines.append(f"  compiled against packed layers: {self.compiling.verdict}")
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")
-        if self.latency is not None and not self._sites:
+        if self.latency is not None and self.latency.shown and self.latency.ratio < 1 and not self._sites:
             lines.append("nothing is faster, so the graph is as it was captured")
         return "\n".join(lines)
 
@@ -93,23 +126,30 @@ def optimize(
     *,
     level: Level = "rounding",
     choices: tuple[Choice, ...] | None = None,
+    engine: Engine | None = None,
+    autotune: bool = False,
     measured: bool = True,
     budget: float = 10.0,
 ) -> Optimized:
-    """Return a faster graph module of `model` for inference, a report of what was done, and the choices that replay.
+    """Return a faster graph module of `model` for inference, a report of the work, and the choices that replay.
 
     Args:
         model: in evaluation mode; it is never changed. Or a graph module that was captured before.
         inputs: an example: a tuple of positional arguments, a mapping of keyword arguments, or one tensor.
         level: ``"exact"`` keeps every bit; ``"rounding"`` computes the same function over the real numbers.
-        choices: of an earlier call with this level, to be replayed; nothing is timed to make them.
-        measured: whether sites are timed on this machine, so that the slower ones are left out, and then the whole: if
-            it is slower for certain, nothing is rewritten.
-        budget: the seconds that the measurement of the whole may take.
+        choices: of an earlier call with this level and engine, to be replayed; nothing is timed to make them.
+        engine: ``"inductor"`` may compile the whole graph to one call (`CompileRegions`) in place of packed layers, if
+            that is shown to be faster, or nothing is `measured`. It takes seconds, and a C++ compiler.
+        autotune: judge the sites of every pass by the times of their nodes with and without them, and keep only those
+            that pay (`fxopt.workbench.autotuning`), in place of the choices that `measured` makes.
+        measured: whether the work is timed on this machine: with and without `MergeLinears`, then each kind of packed
+            layer, so that the slower is left out, and then the whole: if it is slower for certain, nothing is
+            rewritten.
+        budget: the seconds that the measurement of the whole may take; the choices before it may take as long.
 
     Raises:
         fxopt.CaptureError: the model cannot be captured.
-        FxoptError: `level` is unknown, or the choices are of other passes.
+        FxoptError: `level` is unknown, the choices are of other passes, or the inputs are no example.
 
     >>> import torch, fxopt
     >>> model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU()).eval()
@@ -119,33 +159,103 @@ def optimize(
     >>> report.numerics.fits
     True
     """
+    expect_model(model, "fxopt.optimize")
+    if model.training:
+        raise FxoptError(f"{type(model).__name__} is in training mode, and optimize is for inference: model.eval()")
     if level not in _PASSES:
         raise FxoptError(f"there is no level {level!r}; give one of {', '.join(_PASSES)}")
+    if engine not in (None, "inductor"):
+        raise FxoptError(f"there is no engine {engine!r}; give inductor, or leave engine out")
+    if engine is not None and (level == "exact" or autotune):
+        reason = (
+            "an engine rounds: give level='rounding'" if level == "exact" else "autotune judges nodes: leave it out"
+        )
+        raise FxoptError(f"engine={engine!r} computes the graph as one call, and {reason}")
     start = time.perf_counter()
-    args, kwargs = _arguments(inputs)
+    args, kwargs = as_inputs(inputs)
     passes = [kind() for kind in _PASSES[level]]
+    compiling = [CompileRegions(backend=engine)] if engine is not None else []
     given = () if isinstance(model, GraphModule) else (args, kwargs)
-    bench = Workbench(model, *given, passes=passes)
+    bench = Workbench(model, *given, passes=[*passes, *compiling])
     slower: tuple[SiteTime, ...] = ()
+    merging = compiled = None
+    tuning: Tuning | None = None
+    if autotune and (choices is not None or not measured):
+        raise FxoptError("autotune measures to make the choices: leave choices and measured out")
     if choices is not None:
         bench.choose(choices)
     else:
         for pass_ in passes:
             bench.turn_on(pass_)
-        if measured and level != "exact":
-            slower = tuple(one for one in site_times(bench.current, args, kwargs) if one.is_slower)
-            if slower:
-                bench.turn_off(PackLinears(), [name for one in slower for name in one.sites])
+        if autotune:
+            tuning = tuned(bench, args, kwargs, budget=budget)
+            bench.choose(tuning.choices)
+        elif measured and level != "exact":
+            merging = _merge_if_faster(bench, args, kwargs, budget / 2)
+            slower = _pack_if_faster(bench, args, kwargs, budget / 2)
+        for one in compiling:
+            compiled = _compile_if_faster(bench, one, args, kwargs, budget if measured else 0.0)
     seconds = time.perf_counter() - start
     numerics = compare_outputs(bench.pristine, bench.current, [(args, kwargs)])
+    if measured:
+        _compiled_before(bench.current, args, kwargs)
     latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
     if choices is None and latency is not None and latency.shown and latency.ratio < 1:
         bench.reverse_all()
-    report = OptimizeReport(level, bench.states, slower, numerics, latency, seconds)
+    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, compiled, tuning)
     return Optimized(bench.current, report, bench.choices)
 
 
-def _arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(inputs, Mapping):
-        return (), dict(inputs)
-    return ((inputs,) if isinstance(inputs, Tensor) else tuple(inputs)), {}
+def _merge_if_faster(
+    bench: Workbench, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
+) -> LatencyReport | None:
+    """Turn `MergeLinears` off where the graph was measured to be slower with it."""
+    if not any(state.sites_on for state in bench.states if state.name == MergeLinears.__name__):
+        return None
+    merged = shared_copy(bench.current)
+    bench.turn_off(MergeLinears())
+    report = measure(bench.current, merged, args, kwargs, budget=budget)
+    if not report.rounds or report.ratio >= 1:
+        bench.turn_on(MergeLinears())
+    return report
+
+
+def _compile_if_faster(
+    bench: Workbench, compiling: CompileRegions, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
+) -> LatencyReport | None:
+    """Compile the graph in place of packed layers, and take that back where it was measured to be no faster."""
+    packed, choices = shared_copy(bench.current), bench.choices
+    for pass_ in (PackLinears(), PackConvolutions()):
+        bench.turn_off(pass_)
+    bench.turn_on(compiling)
+    if not compiling.sites_on(bench.current):
+        bench.choose(choices)
+        return None
+    if not budget:
+        return None
+    _compiled_before(bench.current, args, kwargs)
+    report = measure(packed, bench.current, args, kwargs, budget=budget)
+    if not report.shown or report.ratio <= 1:
+        bench.choose(choices)
+    return report
+
+
+def _compiled_before(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Compile the regions of `gm` as a measurement calls them, of which the seconds for it are no part."""
+    if any(isinstance(module, CompiledRegion) for module in gm.modules()):
+        with measuring(lambda: None), torch.inference_mode():
+            gm(*args, **kwargs)
+
+
+def _pack_if_faster(
+    bench: Workbench, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
+) -> tuple[SiteTime, ...]:
+    """Turn off the sites of `PackLinears` that are slower than before, and return them."""
+    packed = shared_copy(bench.current)
+    bench.turn_off(PackLinears())
+    times = packing_times(bench.current, packed, args, kwargs, budget=budget)
+    bench.turn_on(PackLinears())
+    slower = tuple(one for one in times if one.is_slower)
+    if slower:
+        bench.turn_off(PackLinears(), [name for one in slower for name in one.sites])
+    return slower

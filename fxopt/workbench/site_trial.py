@@ -35,6 +35,26 @@ def site_trial(wb: Workbench, pass_: Pass[Any] | str, site: str) -> SiteTrial:
     alone = [entry for mine, other in (entries, entries[::-1]) for key, entry in mine.items() if key not in other]
     rewritten = {node for entry in alone for node in (*entry.patch.removed, *entry.patch.created, *entry.patch.changed)}
     resting = tuple((entry.name, entry.site) for entry in alone if (entry.name, entry.site) != (name, site))
+    _rename_as_in(on, off)
     for gm in (off, on):
         gm.recompile()
     return SiteTrial(off, on, frozenset(rewritten), resting)
+
+
+def _rename_as_in(on: GraphModule, off: GraphModule) -> None:
+    """Give the nodes that other sites made in `off` the names that they have in `on`.
+
+    Without the site, nodes of its copies are numbered anew: `linear_merged_1` becomes `linear_merged`, which is another
+    node in `on`.
+    """
+    made = {entry.id: tuple(entry.patch.created) for entry in Ledger.entries_of(on)}
+    names: dict[str, str] = {}
+    for entry in Ledger.entries_of(off):
+        mine, theirs = tuple(entry.patch.created), made.get(entry.id, ())
+        if len(mine) == len(theirs):
+            names |= dict(zip(mine, theirs))
+    kept = {node.name for node in off.graph.nodes} - names.keys()
+    for node in off.graph.nodes:
+        new = names.get(node.name, node.name)
+        if new not in kept:
+            node.name = new

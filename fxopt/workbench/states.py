@@ -63,6 +63,16 @@ class PassState:
     report: str = ""
     """Of the failure, for whoever mends the pass: where in its code, and the error."""
 
+    def __repr__(self) -> str:
+        return f"PassState({self.in_words})"
+
+    @property
+    def in_words(self) -> str:
+        """The pass with the numbers of its sites, those that are on, and its near misses."""
+        misses = f", {len(self.misses)} left alone" if self.misses else ""
+        error = f", failed: {self.error}" if self.error else ""
+        return f"{self.name}: {self.sites_on} of {len(self.sites)} sites on{misses}{error}"
+
     @property
     def name(self) -> str:
         return self.pass_.name

@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
 
-from fxopt.graph.nodes import module_of
+from fxopt.graph.nodes import module_of, operation_name
+from fxopt.graph.operator_table import ATTENTION, CONVOLUTIONS, PRODUCTS
 from fxopt.view.kinds import KINDS, kind_of
 
 _MODULES = re.compile(r".*Linear|Conv1D|_ConvNd|PackedConv[123]d|Bilinear|MultiheadAttention|RNNBase|RNNCellBase")
-_FUNCTIONS = re.compile(
-    r"linear|bilinear|addmm|addmv|addbmm|baddbmm|mm|bmm|mv|dot|matmul|tensordot|einsum|convolution|conv[123]d"
-    r"|(linear|convolution|convolution_transpose)_pointwise(_\w+)?"
-    r"|conv_transpose[123]d|conv_tbc|scaled_dot_product_attention|multi_head_attention_forward"
-)
+_PRODUCTS = PRODUCTS | CONVOLUTIONS | ATTENTION
+_PACKED = re.compile(r"(linear|convolution|convolution_transpose)_pointwise(_\w+)?")
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,5 @@ def is_product(node: Node) -> bool:
     module = module_of(node)
     if module is not None:
         return any(_MODULES.fullmatch(base.__name__) for base in type(module).__mro__)
-    target = node.target
-    packet = getattr(target, "overloadpacket", target)
-    name = packet if isinstance(packet, str) else getattr(packet, "__name__", "")
-    return _FUNCTIONS.fullmatch(name.strip("_")) is not None
+    name = operation_name(node).strip("_")
+    return name in _PRODUCTS or _PACKED.fullmatch(name) is not None

@@ -1,38 +1,38 @@
-"""The time of each packed linear layer on real inputs, against torch's own functions."""
+"""Does packing pay? The time of each packed linear layer in its graph, beside that of the nodes that it replaced.
+
+A layer that is called again and again by itself finds its weight in the cache, where packing brings less than in the
+whole model. So both graphs run whole, in turn, and the times of their nodes are compared.
+"""
 
 from __future__ import annotations
 
-import math
-import random
 import statistics
-import time
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule
 
-from fxopt.evidence.running import in_order, left_as_it_was
-from fxopt.packed import PackedLinear
+from fxopt.evidence.node_times import NodeTimes, node_times
+from fxopt.graph.nodes import TensorInfo, info_of
+from fxopt.passes import PackLinears
+from fxopt.passes.packing import LayerToPack
 
-_ROUNDS = 9
-_SAMPLE_SECONDS = 0.002
-_SLOWER = 0.9
-"""Here a weight is read again and again, and lies in the cache, where packing brings less than in the whole model."""
+_TURNS, _ROUNDS = 3, 3
+_SLOWER = 0.95
+"""Closer to 1 than this, a ratio may be noise, and packing stays."""
 
 
 @dataclass(frozen=True)
 class SiteTime:
-    """The time of the packed layers that are alike: of one shape, on inputs of one shape."""
+    """The time of the packed layers that are alike: of one form, on inputs of one shape."""
 
     sites: tuple[str, ...]
     layer: str
-    shape: tuple[int, ...]
-    """Of the input."""
+    shape: tuple[Any, ...]
+    """Of the input; empty if it is unknown."""
     ratio: float
-    """The time by torch over that of the packed layer: above 1, packing pays."""
+    """The time of the nodes before over that of the packed layer: above 1, packing pays."""
 
     @property
     def is_slower(self) -> bool:
@@ -40,64 +40,45 @@ class SiteTime:
 
     def __str__(self) -> str:
         more = f" and {len(self.sites) - 1} more" if len(self.sites) > 1 else ""
-        return f"{self.sites[0]}{more}: {self.layer} on {self.shape} is {1 / self.ratio:.2f}x slower when packed"
+        shape = f" on {self.shape}" if self.shape else ""
+        return f"{self.sites[0]}{more}: {self.layer}{shape} is {1 / self.ratio:.2f}x slower when packed"
 
 
-def site_times(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[SiteTime]:
-    """Measure the packed linear layers of `gm` in CPU time of one thread, one of each kind."""
-    threads = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        with torch.inference_mode(), left_as_it_was(gm):
-            recorder = _Recorder(gm)
-            recorder.run(*in_order(gm, args, kwargs), enable_io_processing=False)
-            return [
-                SiteTime(tuple(names), str(module), tuple(given[0].shape), _ratio(module, given))
-                for names, module, given in recorder.kinds.values()
-            ]
-    finally:
-        torch.set_num_threads(threads)
+def packing_times(
+    before: GraphModule, after: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], *, budget: float = 10.0
+) -> list[SiteTime]:
+    """Measure the effect of `PackLinears` between `before` and `after`, in CPU time of one thread.
+
+    Args:
+        before: a graph in which the pass matches.
+        after: the same with all its sites on.
+        budget: seconds for all measurements.
+    """
+    kinds: dict[tuple[str, tuple[Any, ...]], list[LayerToPack]] = defaultdict(list)
+    packed = {node.name: str(node.target) for node in after.graph.nodes if node.op == "call_module"}
+    for match in PackLinears().scan(before).matches:
+        module = after.get_submodule(packed[match.site])
+        info = info_of(match.layer.input) if match.layer.input is not None else None
+        kinds[str(module), tuple(info.shape) if isinstance(info, TensorInfo) else ()].append(match)
+
+    def timed(gm: GraphModule) -> NodeTimes:
+        return node_times(gm, args, kwargs, rounds=_ROUNDS, budget=budget / (2 * _TURNS))
+
+    turns = [(timed(before), timed(after)) for _ in range(_TURNS)] if kinds else []
+    return [
+        SiteTime(
+            tuple(match.site for match in matches),
+            layer,
+            shape,
+            statistics.median(_ratio(matches, old, new) for old, new in turns),
+        )
+        for (layer, shape), matches in kinds.items()
+    ]
 
 
-class _Recorder(Interpreter):
-    """Notes, for each kind of packed layer, the nodes and the inputs of one."""
-
-    def __init__(self, gm: GraphModule) -> None:
-        super().__init__(gm)
-        self.kinds: dict[Any, tuple[list[str], PackedLinear, tuple[Tensor, ...]]] = {}
-
-    def run_node(self, n: Node) -> Any:
-        module = self.fetch_attr(str(n.target)) if n.op == "call_module" else None
-        if isinstance(module, PackedLinear):
-            given, _ = self.fetch_args_kwargs_from_env(n)
-            given = given or tuple(self.fetch_args_kwargs_from_env(n)[1].values())
-            key = (str(module), *((one.shape, one.dtype, one.stride()) for one in given))
-            if key in self.kinds:
-                self.kinds[key][0].append(n.name)
-            else:
-                self.kinds[key] = ([n.name], module, given)
-        return super().run_node(n)
-
-
-def _ratio(module: PackedLinear, given: tuple[Tensor, ...]) -> float:
-    """Return the median ratio of rounds that time both ways in random order."""
-    x, other = given[0], given[1] if len(given) > 1 else None
-    ways: dict[str, Callable[[], Tensor]] = {
-        "torch": lambda: module.by_torch(x, other),
-        "packed": lambda: module(x, other),
-    }
-    once = min(_seconds(way, 1) for way in ways.values() for _ in range(2))
-    calls = max(1, math.ceil(_SAMPLE_SECONDS / max(once, 1e-7)))
-    ratios = []
-    draw = random.Random(0)
-    for _ in range(_ROUNDS):
-        found = {name: _seconds(ways[name], calls) for name in draw.sample([*ways], 2)}
-        ratios.append(found["torch"] / max(found["packed"], 1e-9))
-    return statistics.median(ratios)
-
-
-def _seconds(act: Callable[[], Tensor], calls: int) -> float:
-    start = time.thread_time()
-    for _ in range(calls):
-        act()
-    return time.thread_time() - start
+def _ratio(matches: list[LayerToPack], before: NodeTimes, after: NodeTimes) -> float:
+    """Return the time of all nodes that the matches replace, over that of the packed layers."""
+    gone = sum(
+        before.seconds[name] for match in matches for name in (match.site, *(node.name for node in match.behind))
+    )
+    return gone / max(sum(after.seconds[match.site] for match in matches), 1e-9)

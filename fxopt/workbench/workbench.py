@@ -28,13 +28,15 @@ from fxopt.core.gate import finish
 from fxopt.core.ledger import act
 from fxopt.core.weight_cache import WeightCache
 from fxopt.edits import Edit
+from fxopt.errors import expect, expect_model
 from fxopt.graph.marks import ORIGIN, Origin
-from fxopt.passes import ALL_PASSES
+from fxopt.passes import registered_passes
 from fxopt.tracing import capture
-from fxopt.workbench.choosing import Sites, including, names_of, without
+from fxopt.workbench.choosing import Sites, before_and_after, including, names_of, without
 from fxopt.workbench.history import History
 from fxopt.workbench.running import AllBut, run_pass
 from fxopt.workbench.states import Choice, PassState
+from fxopt.workbench.timeline import Act, act_between
 
 T = TypeVar("T")
 
@@ -46,7 +48,7 @@ class Workbench:
         model: an `nn.Module`, captured with the example inputs; or a `GraphModule` that was captured before. It is
             never changed.
         args, kwargs: example inputs, as for `fxopt.capture`.
-        passes: the passes, in the order in which they run at first; `fxopt.ALL_PASSES` if not given.
+        passes: the passes, in the order in which they run at first; `fxopt.registered_passes()` if not given.
         weights: where weights that passes compute are shared, as by `another`, with the workbenches of other captures
             of the same model.
 
@@ -73,11 +75,16 @@ class Workbench:
         passes: Iterable[Pass[Any]] | None = None,
         weights: WeightCache | None = None,
     ) -> None:
+        expect_model(model, "fxopt.Workbench")
+        expect(passes, Iterable | None, "fxopt.Workbench(passes=...)", "passes in a list")
         is_captured = isinstance(model, GraphModule) and not args and not kwargs
         self.pristine: GraphModule = model if is_captured else capture(model, args, kwargs)  # type: ignore[assignment]
         if Ledger.entries_of(self.pristine):
             raise RewriteError("this graph module has passes in force; reverse them before putting it on a workbench")
-        given = tuple(passes) if passes is not None else tuple(kind() for kind in ALL_PASSES)
+        given = tuple(passes) if passes is not None else tuple(kind() for kind in registered_passes())
+        for one in given:
+            remedy = f"write {one.__name__}()" if isinstance(one, type) else "fxopt.as_pass makes one of a function"
+            expect(one, Pass, "fxopt.Workbench(passes=...)", "passes", remedy)
         self._by_signature: dict[str, Pass[Any]] = {pass_.signature: pass_ for pass_ in given}
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
@@ -94,6 +101,10 @@ class Workbench:
         self._states: list[PassState] = []
         self._build()
         self._first = tuple(self._states)
+
+    def __repr__(self) -> str:
+        acting = [state.in_words for state in self.states if state.sites or state.on]
+        return "\n  ".join([f"Workbench({self.pristine._get_name()}, {len(self.pristine.graph.nodes)} nodes)", *acting])
 
     def another(self) -> Workbench:
         """Return another workbench for the same graph module and passes, at the start: every pass off, no history.
@@ -245,18 +256,35 @@ class Workbench:
     def can_redo(self) -> bool:
         return self.redone is not None
 
-    def story(self, name: str) -> list[str]:
-        """Return the history of a node in sentences: which pass made, changed or removed it, and out of which nodes."""
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """The time line: every act in a sentence, the oldest first. Those after the first `acts_done` are undone."""
+        return self._history.acts
+
+    @property
+    def acts_done(self) -> int:
+        """The number of acts that are done: `undo` takes the last of them back."""
+        return self._history.at
+
+    def story(self, name: str, named: Callable[[str], str] = str) -> list[str]:
+        """Return the history of a node in sentences: the pass or edit that made, changed or removed it, and its origin.
+
+        An edit by hand is told in its own words: ``removed by hand: delete drop``. `named` returns the words for a pass
+        by its name.
+        """
         told = []
         gm = self._readable
+        by_hand = {edit.name: f"by hand: {edit.title}" for edit in self.known if isinstance(edit, Edit)}
         origin = next((n.meta.get(ORIGIN) for n in gm.graph.nodes if n.name == name), None)
         if isinstance(origin, Origin):
-            told.append(f"made by {origin.pass_name} from {', '.join(origin.nodes) or origin.site}")
+            made_from = f"by {named(origin.pass_name)} from {', '.join(origin.nodes) or origin.site}"
+            told.append(f"made {by_hand.get(origin.pass_name, made_from)}")
         for entry in Ledger.entries_of(gm):
+            by = by_hand.get(entry.name, f"by {named(entry.name)} at {entry.site}")
             if name in entry.patch.changed:
-                told.append(f"changed by {entry.name} at {entry.site}")
+                told.append(f"changed {by}")
             if name in entry.patch.removed:
-                told.append(f"removed by {entry.name} at {entry.site}")
+                told.append(f"removed {by}")
         return told
 
     def resting_on(self, pass_: Pass[Any] | str, site: Sites = None) -> tuple[tuple[str, str], ...]:
@@ -368,7 +396,10 @@ class Workbench:
         self._go(choices)
 
     def edit(self, edit: Edit) -> Edit:
-        """Make an edit by hand: the last pass of the order, and on. `undo` takes both back.
+        """Make an edit by hand, in the graph as it is now. `undo` takes it back.
+
+        It runs after all passes and edits that are on. The passes that are off come behind it: they are asked about the
+        graph that it leaves, so an edit can make a pass match, and a pass that is switched on afterwards runs after it.
 
         Returns:
             the edit as it is on the workbench. One that is equal to another there counts as a second one.
@@ -376,6 +407,7 @@ class Workbench:
         Raises:
             EditError: it does not hold; the message says why, and nothing is changed.
         """
+        expect(edit, Edit, "Workbench.edit", "an edit by hand, of fxopt.edits")
         return self._act(lambda: self._edit(edit))
 
     def _edit(self, edit: Edit) -> Edit:
@@ -383,8 +415,9 @@ class Workbench:
             edit = edit.another_turn()
         edit.check(GraphIndex(self.current))
         self._by_signature[edit.signature] = edit
-        self._go((*self.choices, Choice(edit.signature, on=True)))
-        if error := self._states[-1].error:
+        done, later = before_and_after(self.choices, {one.signature for one in self.edits})
+        self._go((*done, Choice(edit.signature, on=True), *later))
+        if error := self._states[len(done)].error:
             raise FxoptError(error)
         return edit
 
@@ -425,6 +458,21 @@ class Workbench:
 
         self._act(redo)
 
+    def go_to(self, done: int) -> None:
+        """Go to the state after the first `done` of the `acts`; the later ones stay, for `redo` and for `go_to`.
+
+        Raises:
+            FxoptError: there are fewer acts.
+        """
+
+        def go() -> None:
+            if not 0 <= done <= len(self.acts):
+                raise FxoptError(f"there is no state after {done} acts: give 0 to {len(self.acts)}")
+            self._history.go_to(done)
+            self._build()
+
+        self._act(go)
+
     # ----
 
     def _act(self, do: Callable[[], T]) -> T:
@@ -432,6 +480,7 @@ class Workbench:
         return act(self.current, do, keep=(self, self._history))
 
     def _position(self, pass_: Pass[Any] | str) -> int:
+        expect(pass_, Pass | str, "a workbench", "a pass or its name", "write its name, or call it")
         for i, mine in enumerate(self.order):
             if pass_ == mine.name if isinstance(pass_, str) else pass_.signature == mine.signature:
                 return i
@@ -448,8 +497,10 @@ class Workbench:
         return tuple((entry.name, entry.site) for entry in Ledger.entries_of(gm))
 
     def _go(self, choices: tuple[Choice, ...]) -> None:
+        before, states = self.choices, tuple(self._states)
         if self._history.go(choices):
             self._settle()
+            self._history.note(act_between(before, states, choices, self._states))
 
     def _settle(self) -> None:
         """Forget the edits that are in no step any longer, and build."""

@@ -1,4 +1,4 @@
-"""What a capture costs: `python tests/benchmarks/bench_capture.py [quick]`.
+"""The cost of a capture: `python tests/benchmarks/bench_capture.py [quick]`.
 
 - One model of each architecture of the matrix against `torch.export.export(strict=False)`: paired, in random order, CPU
   time on one thread, median of the ratios fxopt / export with a bootstrap interval of 95 %. Verification by replay is

@@ -1,9 +1,9 @@
 """Which model types of transformers get example inputs: `python -m tests.benchmarks.bench_inputs`.
 
 Each type of `MODEL_MAPPING` is built from its own config class, shrunk. A type counts as built where one of the
-attempts gives a model of at most 300 million parameters; as having inputs where the model runs on what `example_inputs`
-makes; as captured where `fxopt.capture` takes them. A line for each type that lacks one says why, on standard error.
-Names of types limit it to these; `--capture` captures, too.
+attempts gives a model of at most 300 million parameters; as having inputs where the model runs on those of
+`example_inputs`; as captured where `fxopt.capture` takes them. A line for each type that lacks one says why, on
+standard error. Names of types limit it to these; `--capture` captures, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_PARAMETERS = 300_000_000
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one model type."""
+    """The fate of one model type."""
 
     name: str
     stage: str  # "not built", "no inputs", "does not run", "not captured", "captured" or "has inputs"
@@ -64,7 +64,8 @@ def model_types() -> Iterator[tuple[str, tuple[Any, Any]]]:
     for config_kind in transformers.MODEL_MAPPING:
         try:
             kind = transformers.MODEL_MAPPING[config_kind]
-        except ValueError:  # it names a class that transformers does not export
+        except ValueError as error:  # it names a class that transformers does not export
+            print(f"{config_kind.model_type}: not counted, {error}")
             continue
         yield config_kind.model_type, (config_kind, kind[0] if isinstance(kind, tuple) else kind)
 

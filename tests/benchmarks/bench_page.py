@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, WebSocket, sync_playwright
 from tests.benchmarks.bench_pan import layouts_and_frames
 from tests.benchmarks.figures import Figure, told
 from tests.browser.serving import ROOT, served
+from tests.browser.visitor import TOUR_ENDED, switch_of
 
 CHROMIUM = "/usr/bin/chromium"
 BARE = 'import streamlit as st\nst.write("it is on" if st.toggle("bare", key="bare") else "it is off")\n'
@@ -40,7 +41,7 @@ WATCH = """([event, condition]) => {
 
 
 def first_paint(browser: Browser, url: str, condition: str) -> float:
-    """Milliseconds from asking for the page to what it is there for, in a fresh browser context."""
+    """Milliseconds from asking for the page to its graph, in a fresh browser context."""
     context = browser.new_context(viewport={"width": 1280, "height": 720})
     page = context.new_page()
     start = time.perf_counter()
@@ -62,12 +63,13 @@ def took(page: Page, act: Callable[[], None], condition: str, event: str = "poin
 
 
 def toggles(page: Page, label: str, on: str, off: str, repeats: int) -> list[float]:
-    click = page.locator("label", has_text=label).first.click
+    click = page.locator(label).first.click
     return [took(page, click, off if number % 2 else on) for number in range(repeats)]
 
 
 def opened(browser: Browser, url: str, condition: str) -> Page:
     page = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce").new_page()
+    page.add_init_script(TOUR_ENDED)
     page.goto(url)
     page.wait_for_function(condition, timeout=120_000)
     return page
@@ -79,7 +81,7 @@ def bare(browser: Browser, url: str, repeats: int) -> tuple[list[float], list[fl
     first_paint(browser, url, says("off"))
     paints = [first_paint(browser, url, says("off")) for _ in range(repeats)]
     page = opened(browser, url, says("off"))
-    found = toggles(page, "bare", says("on"), says("off"), 2 * repeats)
+    found = toggles(page, ".st-key-bare label", says("on"), says("off"), 2 * repeats)
     page.context.close()
     return paints, found
 
@@ -95,7 +97,7 @@ def pick_bert(page: Page) -> float:
 
 
 def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
-    """BERT-base, folded: what the page does, and what it sends."""
+    """BERT-base, folded: the page's times, and the bytes that it sends."""
     sent: list[bytes] = []
 
     def connected(socket: WebSocket) -> None:
@@ -109,6 +111,7 @@ def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
         return found
 
     page = browser.new_context(viewport={"width": 1280, "height": 720}, reduced_motion="reduce").new_page()
+    page.add_init_script(TOUR_ENDED)
     page.on("websocket", connected)
     page.goto(url)
     page.wait_for_function(READY, timeout=120_000)
@@ -129,9 +132,10 @@ def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
     ]
     applied = "[...__fxopt.views[0].marks.values()].flat().filter((mark) => mark[0] === 'applied').length"
     ready = "__fxopt.views[0].ready"
-    cached = toggles(page, "MergeLinears", f"{applied} > 0 && {ready}", f"{applied} === 0 && {ready}", 2 * repeats + 2)
+    switch = f"{switch_of('MergeLinears')} label"
+    cached = toggles(page, switch, f"{applied} > 0 && {ready}", f"{applied} === 0 && {ready}", 2 * repeats + 2)
     says = "document.querySelector('.stMarkdownBadge').textContent.endsWith('{}')".format
-    answered = toggles(page, "MergeLinears", says("sites on"), says("restored, bit for bit"), 2 * repeats)
+    answered = toggles(page, switch, says("sites on"), says("restored, bit for bit"), 2 * repeats)
 
     # Each site that is switched on alone gives another picture: one that was never laid out.
     page.evaluate("document.activeElement?.blur()")
@@ -148,7 +152,7 @@ def bench_bert(browser: Browser, url: str, repeats: int) -> list[Figure]:
 
     unfolds = []
     for number in range(max(repeats, 7)):
-        page.evaluate(f"(view => view.reveal(view.scene.find('@encoder.layer.{number}')))(__fxopt.views[0])")
+        page.evaluate(f"(view => view.view.reveal(view.scene.find('@encoder.layer.{number}')))(__fxopt.views[0])")
         page.wait_for_timeout(300)
         is_open = f"{ready} && !__fxopt.views[0].scene.index.has('@encoder.layer.{number}')"
         unfold = lambda at=number: click(f"controlRect('encoder.layer.{at}')")  # noqa: E731

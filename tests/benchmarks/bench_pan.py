@@ -2,7 +2,7 @@
 
 Draws the stand-alone page, so no server has a part in it, in a headless Chromium without a GPU. A step is a move of the
 pointer or a turn of the wheel, each followed by the frame that it asks for; frames a second are those steps over the
-time they took, so nothing is counted that was not drawn. Also prints what layouts cost, and weigh. `bench_page` has the
+time they took, so nothing is counted that was not drawn. Also prints the cost and size of layouts. `bench_page` has the
 part of it that there are targets for in its table.
 """
 
@@ -40,7 +40,7 @@ STEP = """async ([kind, zoom, steps]) => {
             pane.camera.x += 3 * Math.sin(step / 5);
             pane.camera.y -= 12;
             pane.draw();
-        } else pane.zoom(step < steps / 2 ? 1.08 : 1 / 1.08, [width / 2, height / 2]);
+        } else pane.view.zoom(step < steps / 2 ? 1.08 : 1 / 1.08, [width / 2, height / 2]);
         await frame();
     }
     const context = pane.context;
@@ -50,7 +50,7 @@ STEP = """async ([kind, zoom, steps]) => {
 
 
 def parted(view: GraphView) -> GraphView:
-    """`view` as it comes of a graph: what has too many children is cut into parts."""
+    """`view` as it comes of a graph: a module with too many children is cut into parts."""
     return GraphView(tuple(with_parts(view.nodes)), view.edges)
 
 
@@ -99,7 +99,7 @@ def frames(browser: Browser, folder: Path, name: str, picture: Layout, steps: in
 
 
 def layouts_and_frames(browser: Browser, folder: Path, repeats: int, steps: int = 30) -> list[Figure]:
-    """What there are targets for: layouts made anew, in seconds, and the frames a second that 8,000 boxes allow."""
+    """The figures that have targets: layouts made anew, in seconds, and the frames a second that 8,000 boxes allow."""
     found = []
     for count, layers, most in ((465, 18, 0.25), (3500, 130, 1.5), (8000, 300, 5.0)):
         view = graphs.encoder(layers)

@@ -1,4 +1,4 @@
-"""What rules cost: `python tests/benchmarks/bench_rules.py`.
+"""The cost of rules: `python tests/benchmarks/bench_rules.py`.
 
 CPU time on one thread, as in ``bench_core.py``. Printed are medians, and ratios over paired rounds with an interval.
 
@@ -16,7 +16,7 @@ from torch.fx import Graph, GraphModule
 
 from fxopt.core import GraphIndex
 from tests.benchmarks.bench_core import ROUNDS, interval, seconds
-from tests.rules.test_rule import fold_scale, merge, relu_once, use_silu
+from tests.rules.rules import fold_scale, merge, relu_once, use_silu
 
 
 def chain(blocks: int) -> GraphModule:

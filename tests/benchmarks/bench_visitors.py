@@ -1,4 +1,4 @@
-"""What a class costs the server: `python -m tests.benchmarks.bench_visitors`. Run by hand, with nothing beside it.
+"""The cost of a class to the server: `python -m tests.benchmarks.bench_visitors`. Run by hand, with nothing beside it.
 
 Visitors come without browsers (`tests.load.crowd`): all open one model at once, first where nobody has it open yet,
 then where someone has, and is switching a pass meanwhile; all switch the same pass; all leave; others come and go.
@@ -16,8 +16,10 @@ from tests.benchmarks.figures import Figure, told
 from tests.browser.serving import served_to_others
 from tests.load.crowd import Server, Visitor
 
-MODEL, PASS = "BERT-base", "MergeLinears"
-PAUSE_SECONDS, SETTLING_SECONDS = 0.3, 5.0
+MODEL, PASS = "BERT-base", "Merge linears"
+PAUSE_SECONDS, SETTLING_SECONDS = 0.3, 30.0
+MOST_LEFT = 200.0
+"""Megabytes that may stay once all have left."""
 
 
 def main() -> None:
@@ -61,7 +63,7 @@ async def _warm(address: str, asked: argparse.Namespace) -> list[Figure]:
             await visitor.open()
             await visitor.choose(MODEL)
             await visitor.switch(PASS, True)
-    await asyncio.sleep(SETTLING_SECONDS)
+    left = await server.comes_down_to(begun + MOST_LEFT, SETTLING_SECONDS) - begun
     return [
         Figure("a switch, alone", alone, "s"),
         Figure(f"{count} come to the page at once", coming, "s"),
@@ -70,7 +72,7 @@ async def _warm(address: str, asked: argparse.Namespace) -> list[Figure]:
         Figure("CPU time of an opening", [each_cpu], "s"),
         Figure(f"{count} switch {PASS} on at once", together, "s"),
         Figure(f"memory of a further visitor with {PASS} on", [each], "MB", most=5),
-        Figure(f"memory after {asked.come_and_go} came and left", [server.megabytes - begun], "MB", most=200),
+        Figure(f"memory after {asked.come_and_go} came and left", [left], "MB", most=MOST_LEFT),
     ]
 
 
@@ -79,11 +81,11 @@ async def _come(address: str, visitors: int) -> list[Visitor]:
 
 
 async def _meanwhile(visitor: Visitor, act: Callable[[], Awaitable[list[float]]]) -> tuple[list[float], list[float]]:
-    """The seconds of the switches of a visitor while `act` is done, and what that gives."""
+    """The seconds of the switches of a visitor while `act` is done, and its result."""
     acting, seconds = asyncio.ensure_future(act()), list[float]()
     while not acting.done():
         seconds.append(await visitor.switch(PASS, len(seconds) % 2 == 0))
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.wait([acting], timeout=PAUSE_SECONDS)  # as one who looks at the effect for a moment
     return seconds, await acting
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, and how far it may go: `most`, or for rates `least`. `floor` is part of the bound."""
+    """A measured figure, and its bound: `most`, or for rates `least`. `floor` is part of the bound."""
 
     name: str
     samples: Sequence[float]

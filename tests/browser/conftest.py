@@ -1,29 +1,30 @@
-"""A Streamlit server for each script, and a Chromium page that fails the test on what a visitor must never see."""
+"""A Streamlit server for each script, and a Chromium page that fails the test on faults no visitor may see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
-from tests.browser.serving import served
-from tests.browser.visitor import APP, Open, Visitor
+from tests.browser.chromium import CHROMIUM, CHROMIUM_OPTIONS
+from tests.browser.serving import ROOT, answering, free_port, served
+from tests.browser.visitor import APP, TOUR_ENDED, Open, Visitor
 
 collect_ignore = [
+    "explore_script.py",
     "graph_script.py",
     "linked_script.py",
     "sides_script.py",
-]  # pages, which read their arguments when run
+]  # pages and a script, which are run by tests
 
-CHROMIUM = "/usr/bin/chromium"
-CHROMIUM_OPTIONS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+STORED = "cookies,local_storage,indexeddb,service_workers,cache_storage"
+"""All that a page may keep in its profile; the rest ends with the page."""
 
 
 @pytest.fixture(scope="session")
@@ -50,12 +51,35 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page of 1400 x 900; an error on its console, or a request to another host, fails the test."""
+@pytest.fixture(scope="session")
+def with_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a page on which rules may be written and run."""
+    folder = tmp_path_factory.mktemp("server with code")
+    port = free_port()
+    command = [sys.executable, "-m", "fxopt", "app", "--allow-code", "--headless", f"--port={port}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with answering(command, port, folder / "log.txt", folder, environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """The one profile in which all pages are opened: it fetches and reads their code once."""
     context = browser.new_context(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+    context.add_init_script(TOUR_ENDED)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    """A page of 1400 x 900; an error on its console, or a request to another host, fails the test.
+
+    It finds nothing that another page has stored, and no other page is open beside it.
+    """
     page = context.new_page()
     faults: list[str] = []
+    origins: set[str] = set()
 
     def heard(message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -63,6 +87,7 @@ def page(browser: Browser) -> Iterator[Page]:
 
     def asked(request: Request) -> None:
         parts = urlsplit(request.url)
+        origins.add(f"{parts.scheme}://{parts.netloc}")
         if parts.scheme not in ("data", "blob", "file") and parts.hostname not in ("127.0.0.1", "localhost"):
             faults.append(f"request to another host: {request.url}")
 
@@ -71,8 +96,19 @@ def page(browser: Browser) -> Iterator[Page]:
     page.on("request", asked)
     page.set_default_timeout(30_000)
     yield page
-    context.close()
+    _forget(context, origins)
     assert not faults, "\n".join(faults)
+
+
+def _forget(context: BrowserContext, origins: Iterable[str]) -> None:
+    """Close all pages, and let the profile forget what they have stored."""
+    for page in context.pages:
+        page.close()
+    empty = context.new_page()
+    session = context.new_cdp_session(empty)
+    for origin in origins:
+        session.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": STORED})
+    empty.close()
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
-"""A page with one graph, for test_graph_component.py: `streamlit run graph_script.py -- NAME`."""
+"""A page with one graph, for test_graph_component.py: `streamlit run graph_script.py`, opened at `?graph=NAME`."""
 
 from __future__ import annotations
-
-import sys
 
 import streamlit as st
 
@@ -50,7 +48,7 @@ def marks_of(view: GraphView) -> dict[str, list[Mark]]:
     return marks
 
 
-name = sys.argv[1] if len(sys.argv) > 1 else "tower"
+name = st.query_params.get("graph", "tower")
 view = view_of(name)
 state = st.session_state
 state.setdefault("unfolded", frozenset(view.module_classes) if name == "large" else default_unfolded(view))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ START_SECONDS = 120
 
 @contextmanager
 def served(script: Path | str, *arguments: str, log: Path, options: Sequence[str] = OPTIONS) -> Iterator[str]:
-    """The address of a server that runs `script`, once it answers. What it prints goes into the file `log`."""
+    """The address of a server that runs `script`, once it answers. Its output goes into the file `log`."""
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *options]
     if arguments:
@@ -63,15 +63,21 @@ def free_port() -> int:
 
 def _wait_for(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     for _ in range(START_SECONDS * 4):
-        if server.poll() is not None:
-            raise RuntimeError(f"the server ended with code {server.returncode}: {log.read_text()[-2000:]}")
         if _answers(port):
             return
-        time.sleep(0.25)
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(0.25)
+            raise RuntimeError(f"the server ended with code {server.returncode}: {log.read_text()[-2000:]}")
     raise RuntimeError(f"no server at port {port} after {START_SECONDS} s: {log.read_text()[-2000:]}")
 
 
 def _answers(port: int) -> bool:
-    with socket.socket() as caller:
-        caller.settimeout(1)
-        return caller.connect_ex(("127.0.0.1", port)) == 0
+    """Return whether the server is ready: it listens before it has imported the page."""
+    caller = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+    try:
+        caller.request("GET", "/_stcore/health")
+        return caller.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        caller.close()

@@ -1,4 +1,4 @@
-"""What an act leads back to is painted before Python has answered; what was never seen is not."""
+"""The picture that an act leads back to is painted before Python has answered; a picture never seen is not."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def look_at_both(visitor: Visitor) -> None:
 
 
 def never_ahead(visitor: Visitor) -> None:
-    """No graph was painted ahead of the server by what was just done."""
+    """No graph was painted ahead of the server by the last acts."""
     for _ in range(5):
         assert not visitor.page.evaluate("__fxopt.views.some((view) => view.word.isAhead)")
         visitor.page.wait_for_timeout(60)

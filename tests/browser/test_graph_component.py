@@ -23,7 +23,7 @@ SCRIPT = Path(__file__).parent / "graph_script.py"
 
 
 class Graph:
-    """The one graph on the page: what it shows, and where to point at it."""
+    """The one graph on the page: its state, and the places to point at."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -65,7 +65,7 @@ Open = Callable[[str], Graph]
 
 @pytest.fixture
 def open_graph(page: Page, serve: Callable[..., str]) -> Open:
-    return lambda name: Graph(page, serve(SCRIPT, name))
+    return lambda name: Graph(page, f"{serve(SCRIPT)}?graph={name}")
 
 
 def test_opening_shows_the_graph_and_sends_nothing(open_graph: Open) -> None:
@@ -139,14 +139,57 @@ def test_a_drag_pans_and_selects_nothing(open_graph: Open) -> None:
     graph.says("runs", "1")
 
 
-def test_the_wheel_zooms_at_the_pointer(open_graph: Open) -> None:
+def test_a_wheel_with_ctrl_zooms_at_the_pointer(open_graph: Open) -> None:
     graph = open_graph("tower")
-    before = graph.point("stem")
+    before, zoom = graph.point("stem"), graph.camera()["zoom"]
     graph.page.mouse.move(*before)
-    graph.page.mouse.wheel(0, -400)
+    graph.page.keyboard.down("Control")
+    graph.page.mouse.wheel(0, -200)
+    graph.page.mouse.wheel(0, -200)
+    graph.page.keyboard.up("Control")
     graph.settle()
-    assert graph.camera()["zoom"] > 1.5
+    assert graph.camera()["zoom"] > 1.5 * zoom
     assert graph.point("stem") == pytest.approx(before, abs=1)
+
+
+def test_a_plain_wheel_or_two_fingers_move_the_picture_to_its_end_and_then_the_page(open_graph: Open) -> None:
+    graph = open_graph("tower")
+    graph.page.set_viewport_size({"width": 1400, "height": 500})
+    start = graph.camera()
+    graph.page.mouse.move(700, 300)
+    graph.page.mouse.wheel(0, 120)
+    graph.settle()
+    assert graph.camera() == {**start, "y": start["y"] - 120}
+    graph.page.mouse.wheel(0, 5000)
+    graph.settle()
+    end = graph.camera()
+    assert graph.page.evaluate("(view => view.isInView(view.scene.find('output')))(__fxopt.views[0])")
+    graph.page.mouse.wheel(0, 200)
+    graph.page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop > 0")
+    assert graph.camera() == end
+
+
+def test_two_fingers_on_a_screen_zoom_and_move(open_graph: Open) -> None:
+    graph = open_graph("tower")
+    before, at = graph.camera(), graph.point("stem")
+    graph.page.evaluate(
+        """([x, y]) => {
+            const { stage } = __fxopt.views[0];
+            const touch = (type, pointerId, clientX) => stage.dispatchEvent(new PointerEvent(type,
+                { pointerId, clientX, clientY: y, pointerType: "touch", isPrimary: pointerId === 1, bubbles: true }));
+            touch("pointerdown", 1, x - 50);
+            touch("pointerdown", 2, x + 50);
+            touch("pointermove", 1, x - 75);
+            touch("pointermove", 2, x + 75);
+            touch("pointerup", 1, x - 75);
+            touch("pointerup", 2, x + 75);
+        }""",
+        at,
+    )
+    graph.settle()
+    assert graph.camera()["zoom"] == pytest.approx(1.5 * before["zoom"])
+    assert graph.point("stem") == pytest.approx(at, abs=1)
+    assert graph.get("selected") == -1
 
 
 def test_fit_shows_everything_and_start_leads_back(open_graph: Open) -> None:
@@ -165,7 +208,7 @@ def test_fit_shows_everything_and_start_leads_back(open_graph: Open) -> None:
 def test_marks_change_neither_layout_nor_viewport(open_graph: Open) -> None:
     graph = open_graph("tower")
     graph.page.mouse.move(*graph.point("matmul"))
-    graph.page.mouse.wheel(0, -200)
+    graph.page.mouse.wheel(0, 120)
     graph.settle()
     camera, layout = graph.camera(), graph.get("layoutId")
     graph.page.get_by_text("Marks").click()
@@ -188,16 +231,29 @@ def test_marks_on_folded_nodes_show_on_their_module(open_graph: Open) -> None:
     assert ["matched", 0, 3] in marks
 
 
-def test_a_module_opens_and_folds_at_the_same_place(open_graph: Open) -> None:
+FRAME = """(path => {
+    const { scene, stage, camera } = __fxopt.views[0];
+    const { x, y, w, h } = scene.frames.find((one) => one.path === path);
+    const place = stage.getBoundingClientRect();
+    const [[left, top], [right, bottom]] = [camera.toScreen([x, y]), camera.toScreen([x + w, y + h])];
+    return { left, top, right: place.width - right, bottom: place.height - bottom };
+})"""
+"""The distances of a module's frame from the edges of the stage."""
+
+
+def test_an_opened_module_is_all_in_view_and_folds_where_it_is_folded(open_graph: Open) -> None:
     graph = open_graph("encoder")
-    folded, place = graph.get("layoutId"), graph.control("encoder.layer.1")
-    graph.page.mouse.click(*place)
-    graph.wait(f"view.layoutId !== {folded!r}")
-    assert graph.control("encoder.layer.1") == pytest.approx(place, abs=0.5)
-    graph.page.mouse.click(*place)
-    graph.wait(f"view.layoutId === {folded!r}")
-    assert graph.control("encoder.layer.1") == pytest.approx(place, abs=0.5)
-    graph.says("heard", "toggle encoder.layer.1 | toggle encoder.layer.1")
+    folded = graph.get("layoutId")
+    for path in ("encoder.layer.1", "encoder.layer.4"):
+        graph.page.mouse.click(*graph.control(path))
+        graph.wait(f"view.layoutId !== {folded!r}")
+        edges = graph.page.evaluate(f"{FRAME}({path!r})")
+        assert min(edges.values()) > 10, edges
+        assert graph.camera()["zoom"] >= 0.6
+        place = graph.control(path)
+        graph.page.mouse.click(*place)
+        graph.wait(f"view.layoutId === {folded!r}")
+        assert graph.control(path) == pytest.approx(place, abs=0.5)
 
 
 def test_the_selection_survives_folding(open_graph: Open) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """A folder into which a wheel of the library was installed; what it depends on is that of the tests."""
+    """A folder into which a wheel of the library was installed; its dependencies are those of the tests."""
     source, target = tmp_path / "source", tmp_path / "installed"
     for package in ("fxopt", "fxopt_cli"):
         shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -44,7 +44,8 @@ def test_a_wheel_opens_the_page_with_its_settings_from_any_folder(page: Page, in
     assert Path(found.stdout.strip()) == installed / "fxopt" / "__init__.py"
     command = [str(installed / "bin" / "fxopt"), "app", "--headless", f"--port={port}"]
     with answering(command, port, log, empty, environment):
-        visitor = Visitor(page, f"http://127.0.0.1:{port}")
+        visitor = Visitor(page, f"http://127.0.0.1:{port}/a/wrong/path?kept=1")
+        assert page.url.startswith(f"http://127.0.0.1:{port}/?kept=1")
         visitor.switch(FOLD)
         visitor.sees_badge("4 sites on")
         assert page.title() == "fxopt"

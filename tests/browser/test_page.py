@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.visitor import APP, FOLD, Open, Visitor
+from tests.browser.visitor import APP, FOLD, Open, Visitor, switch_of
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +25,7 @@ def test_a_visitor_previews_applies_inspects_and_reverses_a_pass(visit: Open) ->
     visitor.sees_badge("4 sites on")
     visitor.click_node("stem_conv")
     visitor.wait("view.selectedName === 'stem_conv'")
-    visitor.sees("changed by FuseBatchNorm2dInConv2d at stem_norm")
+    visitor.sees("changed by Fold BatchNorm2d at stem_norm")
     visitor.page.get_by_role("button", name="Reverse all").click()
     visitor.wait_for_marks("stem_norm", "matched")
     visitor.sees_badge("restored, bit for bit")
@@ -68,18 +68,20 @@ def test_nothing_moves_while_other_sizes_are_opened(visit: Open) -> None:
     visitor = visit()
     visitor.pick("BERT-base")
     visitor.wait("view.subject === 'bert-base'")
-    visitor.page.evaluate("""() => {
+    visitor.page.evaluate(
+        """(selector) => {
         const found = globalThis.found = { places: new Set(), lines: new Set() };
         const watch = () => {
-            const labels = [...document.querySelectorAll("label")];
-            const label = labels.find((one) => one.textContent.trim() === "MergeLinears");
+            const label = document.querySelector(`${selector} label`);
             if (label) found.places.add(Math.round(label.getBoundingClientRect().top));
             for (const line of document.querySelectorAll(".st-key-opening-over-the-page"))
                 found.lines.add(line.textContent.includes("BERT"));
             requestAnimationFrame(watch);
         };
         watch();
-    }""")
+    }""",
+        switch_of("MergeLinears"),
+    )
     field = visitor.page.get_by_role("spinbutton", name="Sequence")
     field.fill("24")
     field.press("Enter")
@@ -115,7 +117,7 @@ def test_two_tabs_do_not_affect_each_other(visit: Open, serve: Callable[..., str
     other = Visitor(visitor.page.context.new_page(), serve(APP))
     visitor.switch(FOLD)
     visitor.sees_badge("4 sites on")
-    other.page.get_by_role("button", name="Sites of FuseBiasInLinear").click()
+    other.page.get_by_role("button", name="Sites of Bias into weights").click()
     other.wait_for_marks("head_scores", "matched")
     other.wait("view.scene.find('stem_norm') >= 0")
     expect(other.is_on(FOLD)).not_to_be_checked()
@@ -131,7 +133,7 @@ def test_a_measurement_can_be_cancelled_and_the_page_stays_usable(visit: Open) -
     visitor.page.get_by_role("button", name="Cancel").click()
     visitor.sees("Measure again")
     visitor.click_node("stem_conv")
-    visitor.sees("changed by FuseBatchNorm2dInConv2d at stem_norm")
+    visitor.sees("changed by Fold BatchNorm2d at stem_norm")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.serving import served
-from tests.browser.visitor import APP, FOLD, Visitor
+from tests.browser.visitor import APP, FOLD, Visitor, switch_of
 
 pytestmark = pytest.mark.browser
 
@@ -36,22 +36,21 @@ def test_a_click_in_the_graph_draws_the_graph_and_the_inspector_alone(page: Page
 
 
 def test_what_is_done_at_once_is_seen_everywhere(page: Page, serve: Callable[..., str]) -> None:
-    """The browser sends a click in the graph, a switch and a key together; only one of them says what is drawn."""
+    """The browser sends a click in the graph, a switch and a key together; only one of them decides the drawing."""
     visitor = Visitor(page, serve(APP))
     for on in (True, False, True):
         name = "stem_relu" if on else "stem_conv"
         page.wait_for_function(  # a row that is looked at from now on, or no more, is for a moment not there
-            """([name, label]) => {
+            """([name, selector]) => {
                 const view = __fxopt.views[0];
-                const labels = [...document.querySelectorAll("label")];
-                const row = labels.find((one) => one.textContent.trim() === label);
+                const row = document.querySelector(`${selector} label`);
                 if (!row) return false;
                 view.select(view.scene.find(name), "now");
                 row.querySelector("input").click();
                 document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true }));
                 return true;
             }""",
-            arg=[name, FOLD],
+            arg=[name, switch_of(FOLD)],
         )
         visitor.sees_badge("4 sites on" if on else "restored, bit for bit")
         expect(page.locator(".st-key-inspected code").first).to_have_text(name)

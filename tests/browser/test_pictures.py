@@ -1,4 +1,4 @@
-"""The four pictures of one state on the real page, and what going between them costs."""
+"""The four pictures of one state on the real page, and the cost of going between them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_ghost_can_be_selected_and_its_story_read(visitor: Visitor) -> None:
     visitor.wait(GONE)
     see(visitor, "Diff", THERE)
     visitor.click_node("stem_norm")
-    visitor.sees("removed by FuseBatchNorm2dInConv2d at stem_norm")
+    visitor.sees("removed by Fold BatchNorm2d at stem_norm")
     expect(visitor.page.get_by_role("button", name="Only in")).to_have_count(0)
 
 

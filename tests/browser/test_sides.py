@@ -52,6 +52,11 @@ class Sides:
         condition = side.get(arrangement, "true" if both else "v.scene.boxStates !== null")
         self.page.wait_for_function(f"(v => v && ({condition}))(__fxopt.views.find((one) => one.key === 'graph'))")
 
+    def zoom(self, by: int) -> None:
+        self.page.keyboard.down("Control")
+        self.page.mouse.wheel(0, by)
+        self.page.keyboard.up("Control")
+
     def names(self, key: str = "graph") -> set[str]:
         return set(self.get("view.scene.names", key))
 
@@ -85,7 +90,7 @@ def test_each_graph_shows_what_it_has(sides: Sides) -> None:
 
 def test_going_from_one_graph_to_the_other_moves_nothing_on_the_screen(sides: Sides) -> None:
     sides.page.mouse.move(*sides.point("truediv"))
-    sides.page.mouse.wheel(0, -150)
+    sides.zoom(-150)
     before = sides.rest()
     for arrangement in ("after", "both", "before"):
         sides.see(arrangement)
@@ -152,7 +157,7 @@ def test_panes_side_by_side_look_at_one_place(sides: Sides) -> None:
     sides.see("side by side")
     camera = "(({x, y, zoom}) => [x, y, zoom])(view.camera)"
     sides.page.mouse.move(*sides.point("matmul", "left"))
-    sides.page.mouse.wheel(0, -300)
+    sides.zoom(-300)
     sides.settle(2)
     assert sides.get(camera, "left") == sides.get(camera)
     x, y = sides.point("matmul")
@@ -178,7 +183,7 @@ def test_selecting_in_one_pane_selects_in_the_other(sides: Sides) -> None:
 
 def test_going_side_by_side_and_back_keeps_the_place(sides: Sides) -> None:
     sides.page.mouse.move(*sides.point("matmul"))
-    sides.page.mouse.wheel(0, -200)
+    sides.zoom(-200)
     sides.settle()
     zoom = sides.get("view.camera.zoom")
     sides.see("side by side")

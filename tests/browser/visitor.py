@@ -1,20 +1,36 @@
-"""Someone at the page, for the tests: what they do, and what they see."""
+"""Someone at the page, for the tests: their acts, and their sight."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FloatRect, Locator, Page, expect
 
 APP = Path(__file__).parents[2] / "app.py"
 FOLD = "FuseBatchNorm2dInConv2d"
 """The page opens on a model with seven batch norms. This pass folds four of them, and two are its near misses."""
+MOMENT_MS = 250
+TOUR_ENDED = "if (location.protocol === 'http:') localStorage.setItem('fxopt tour', 'ended');"
+"""Run in each page of a browser: no tour begins by itself there."""
+
+
+def settled(part: Locator) -> FloatRect:
+    """Wait until the box of a part is the same twice, a moment apart, and return it."""
+    deadline, before = time.monotonic() + 60, None
+    while time.monotonic() < deadline:
+        box = part.bounding_box()
+        if box is not None and box == before:
+            return box
+        before = box
+        part.page.wait_for_timeout(MOMENT_MS)
+    raise AssertionError(f"a part of the page has no place, or still moves after a minute: {before}")
 
 
 class Visitor:
-    """Someone at the page: what they do, and what they see."""
+    """Someone at the page: their acts, and their sight."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -25,10 +41,11 @@ class Visitor:
         page.wait_for_function("__fxopt.keys", timeout=120_000)
 
     def switch(self, name: str) -> None:
-        self.page.locator("label", has_text=re.compile(f"^{name}$")).first.click()
+        """Move the switch of a pass, by the name of its class."""
+        self.page.locator(f"{switch_of(name)} label").click()
 
     def is_on(self, name: str) -> Locator:
-        return self.page.get_by_role("switch", name=name)
+        return self.page.locator(switch_of(name)).get_by_role("switch")
 
     def wait(self, condition: str) -> None:
         self.page.wait_for_function(f"(view => view.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
@@ -53,6 +70,11 @@ class Visitor:
     def pick(self, title: str) -> None:
         self.page.get_by_role("combobox", name="Model").click()
         self.page.get_by_role("option", name=title, exact=True).click()
+
+
+def switch_of(name: str) -> str:
+    """The selector of the switch of a pass, which may have a number in front; its label has the name in words."""
+    return f':is([class$="-on-{name}"], [class*="-on-{name} "])'
 
 
 Open = Callable[[], Visitor]

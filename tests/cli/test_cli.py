@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from fxopt import ALL_PASSES, Recipe
 from fxopt.evidence import latency
+from fxopt.export.tables import csv_of, markdown_of
 from fxopt.models import ZOO
+from fxopt.recipes import Model
 from fxopt_cli.main import cli
 from fxopt_cli.names import complete_model, complete_pass, model_names, pass_names
-from fxopt_cli.output import Table, to_csv, to_markdown
+from tests.cli.models import make
 
 ROOT = Path(__file__).parent.parent.parent
 FILE = Path(__file__).parent / "models.py"
@@ -25,7 +28,7 @@ NET = f"{FILE}:make"
 
 
 def call(*arguments: str, code: int = 0) -> str:
-    """What the command writes to standard output."""
+    """The text that the command writes to standard output."""
     done = CliRunner().invoke(cli, list(arguments), env={"COLUMNS": "200"})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -39,7 +42,7 @@ def answer(*arguments: str, code: int = 0) -> dict[str, Any]:
 
 
 def refused(*arguments: str, code: int = 2) -> str:
-    """What the command writes to standard error, in one line."""
+    """The text that the command writes to standard error, in one line."""
     done = CliRunner().invoke(cli, list(arguments), env={"COLUMNS": "1000"})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
@@ -123,8 +126,12 @@ def test_reverse_is_exact() -> None:
 
 
 @pytest.mark.slow
-def test_compare_judges_outputs_and_parameters() -> None:
-    found = answer("compare", NET, "-p", "FuseBatchNorm2dInConv2d")
+def test_compare_judges_outputs_and_parameters_and_writes_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "compared.html"
+    found = answer("compare", NET, "-p", "FuseBatchNorm2dInConv2d", "--html", str(page))
+    assert found["html"] == str(page)
+    assert "FuseBatchNorm2dInConv2d: 1 of 1 sites on" in page.read_text()
+    assert "cannot be written (No such file" in refused("compare", NET, "--all", "--html", "/nowhere/compared.html")
     assert found["numerics"]["fits"] is True
     assert found["parameters"]["before"]["parameters"] - found["parameters"]["after"]["parameters"] == 8
     assert "### Parameters" in call("compare", NET, "-p", "MergeLinears", "--markdown")
@@ -134,7 +141,6 @@ def test_compare_judges_outputs_and_parameters() -> None:
 def test_a_rewrite_that_computes_something_else_ends_with_1(tmp_path: Path) -> None:
     from fxopt import Workbench
     from fxopt.edits import SetArgument
-    from tests.cli.models import make
 
     model, x = make()
     wb = Workbench(model.eval(), (x,))
@@ -158,7 +164,7 @@ def test_draw_writes_svg_and_dot(tmp_path: Path) -> None:
     call("draw", NET, "-p", "MergeLinears", "-o", str(tmp_path / "graph.svg"))
     assert b"</svg>" in (tmp_path / "graph.svg").read_bytes()
     assert answer("draw", NET, "-o", str(tmp_path / "graph.dot"))["file"].endswith("graph.dot")
-    assert "ends in .svg or .dot" in refused("draw", NET, "-o", "graph.png")
+    assert "ends in .svg, .png, .pdf or .dot" in refused("draw", NET, "-o", "graph.gif")
     assert "cannot be written (No such file" in refused("draw", NET, "-o", str(tmp_path / "no" / "graph.dot"))
 
 
@@ -174,6 +180,54 @@ def test_export_writes_a_model_that_torch_alone_loads(tmp_path: Path) -> None:
     assert "Missing option" in refused("export", NET)
 
 
+@pytest.mark.slow
+def test_export_writes_a_program_of_torch_export_with_a_free_batch(tmp_path: Path) -> None:
+    found = answer("export", NET, "-p", "MergeLinears", "-o", str(tmp_path), "--as", "pt2")
+    program = torch.export.load(found["file"]).module()
+    assert program(torch.rand(5, 1, 6, 6)).shape == (5, 6), "the batch is free"
+    assert found["remarks"] == []
+    assert "ONNX needs onnx and onnxscript" in refused("export", NET, "-o", str(tmp_path), "--as", "onnx", code=3)
+
+
+def test_a_program_of_torch_export_is_a_model_and_is_read_with_a_warning(tmp_path: Path) -> None:
+    file = tmp_path / "net.pt2"
+    model, x = make()
+    torch.export.save(torch.export.export(model.eval(), (x,)), file)
+    done = CliRunner().invoke(cli, ["capture", str(file), "--json"])
+    assert done.exit_code == 0, done.output
+    assert [one["name"] for one in json.loads(done.stdout)["inputs"]] == ["x"]
+    assert "reading a .pt2 file can run code of whoever wrote it" in done.stderr
+    assert "has the inputs that it was exported with" in refused("capture", str(file), "--batch", "3")
+    file.write_bytes(b"no program")
+    assert "torch.export cannot read it" in refused("capture", str(file))
+
+
+def test_a_hugging_face_id_is_a_model_where_it_lies_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    place = tmp_path / "models--someone--tiny-bert"
+    transformers.BertModel(config).save_pretrained(place / "snapshots" / "abc")
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text("abc")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    found = answer("scan", "someone/tiny-bert", "--sequence", "8")
+    assert found["model"] == {"kind": "folder", "name": "someone/tiny-bert", "batch": 1, "sequence": 8}
+    assert any(one["sites"] for one in found["passes"])
+    assert "run hf download someone/other, or give a folder" in refused("scan", "someone/other")
+
+
+@pytest.mark.parametrize("name", [f"{FILE}:make", "net.pt2", "owner/net.pt2", str(FILE)])
+def test_a_recipe_that_names_code_as_its_folder_runs_none(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "work.json"
+    recipe = Recipe((), Model("folder", name))
+    recipe.save(file)
+    assert "which is not here; give the model" in refused("replay", str(file))
+
+
 # ---- wrong input
 
 
@@ -181,8 +235,9 @@ def test_export_writes_a_model_that_torch_alone_loads(tmp_path: Path) -> None:
     ("model", "told"),
     [
         ("bert-bas", "no model is called 'bert-bas'. Did you mean bert-base"),
-        ("org/model", "fxopt fetches nothing: of a model on a hub, give the folder"),
-        ("model.pt2", "such a file can run code when it is read"),
+        ("org/model", "no such model in the cache of Hugging Face on this machine"),
+        ("model.pt2", "there is no file model.pt2"),
+        ("model.bin", "such a file can run code when it is read"),
         (str(FILE), f"name the function in it too, as {FILE}:make_model"),
         (f"{FILE}:nothing", "has no 'nothing'; it has "),
         (f"{FILE}:with_arguments", "needs arguments (missing a required argument: 'width')"),
@@ -279,6 +334,18 @@ def test_python_m_fxopt_is_the_command(tmp_path: Path) -> None:
 
 
 def test_tables_are_safe_csv_and_markdown() -> None:
-    table = Table("A | B", ("name", "value"), [("=1+1", 2), ("a|b\n<c>", None)])
-    assert to_csv(table) == 'name,value\n\'=1+1,2\n"a|b\n<c>",\n'
-    assert to_markdown(table).splitlines()[-1] == r"| a\|b \<c\> |  |"
+    table = ("name", "value"), [("=1+1", 2), ("a|b\n<c>", None)]
+    assert csv_of(*table) == 'name,value\n\'=1+1,2\n"a|b\n<c>",\n'
+    assert markdown_of(*table).splitlines()[-1] == r"| a\|b \<c\> |  |"
+
+
+def test_bisect_and_autotune_save_recipes_that_replay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "SAMPLE_SECONDS", 0.0001)
+    file = str(tmp_path / "kept.json")
+    found = answer("bisect", NET, "--all", "--save", file)
+    assert (found["groups"], len(found["tried"]), found["stopped"]) == ([], 1, None)
+    assert answer("replay", file, NET)["is_same"]
+    text = call("autotune", NET, "--all", "--budget", "3", "--save", file)
+    assert f"saved as {file}" in text
+    assert "FuseBatchNorm2dInConv2d" in text
+    assert answer("replay", file, NET)["is_same"]

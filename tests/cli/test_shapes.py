@@ -23,6 +23,9 @@ CALLS = {
     "apply": (NET, "-p", "MergeLinears"),
     "reverse": (NET, "-p", "MergeLinears"),
     "compare": (NET, "-p", "MergeLinears"),
+    "times": (NET, "-p", "MergeLinears", "--rounds", "2"),
+    "bisect": (NET, "-p", "MergeLinears"),
+    "autotune": (NET, "-p", "MergeLinears", "--budget", "5"),
     "bench": (NET, "-p", "MergeLinears", "--rounds", "6"),
 }
 

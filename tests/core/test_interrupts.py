@@ -12,10 +12,11 @@ import fxopt
 from fxopt import ALL_PASSES, Pass, RewriteError, Transformation, compose, fingerprint
 from fxopt.core import GraphIndex, Ledger, Rewriter, commit, shared_copy
 from fxopt.graph.marks import LEDGER
+from fxopt.recording.graph_state import GraphState
 from fxopt.recording.module_changes import SetMember
 from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, SetCall, SetMeta
 from tests.examples import Attention, Example
-from tests.interrupting import Lines, assert_nothing_lingers, moments, state_of
+from tests.interrupting import Lines, assert_nothing_lingers, last, moments, state_of
 from tests.passes.declared import EXAMPLES
 from tests.quick import third
 
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 Act = Callable[[GraphModule], object]
+LAST = 20
 
 
 class Two(nn.Module):
@@ -86,10 +88,13 @@ ACTS: dict[str, tuple[Act, Act]] = {
 }
 
 
-def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str, within: int = 0) -> None:
-    """Interrupt an act at `count` lines and more, each time on a graph of its own.
+def interrupt(
+    example: Example, prepare: Act, act: Act, count: int, seed: str, within: int = 0, at_the_end: bool = False
+) -> set[bool]:
+    """Interrupt an act at `count` lines and more, each time on a graph of its own; return whether it was then made.
 
-    With `within`, a second interruption comes at most so many lines after the first.
+    With `within`, a second interruption comes at most so many lines after the first. With `at_the_end`, the lines are
+    the last ones.
     """
     inputs, captured = example.inputs(), example.graph()
     pristine = fingerprint(captured)
@@ -106,13 +111,16 @@ def interrupt(example: Example, prepare: Act, act: Act, count: int, seed: str, w
     lines.run(lambda: act(gm))
     after = state_of(gm)
     draw = random.Random(seed)
-    for at in moments(count, lines.count, seed):
+    made = set()
+    for at in last(count, lines.count) if at_the_end else moments(count, lines.count, seed):
         gm, stop = prepared(), Lines(at, draw.randint(1, within) if within else 0)
         stop.run(lambda gm=gm: act(gm))  # type: ignore[misc]
         now = state_of(gm)
         assert now in (before, after), f"interrupted at line {at} of {lines.count}, {stop.where}"
+        made.add(now == after)
         gm.recompile()
         assert_nothing_lingers(gm, inputs, pristine)
+    return made
 
 
 @pytest.mark.parametrize("name", third(ACTS))
@@ -124,6 +132,13 @@ def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: s
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
     interrupt(TWO, *ACTS[name], 60, f"many {name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_that_is_interrupted_at_each_of_its_last_lines_is_made_whole_or_not_at_all(name: str) -> None:
+    made = interrupt(TWO, *ACTS[name], LAST, f"last {name}", at_the_end=True)
+    assert made == {False, True}, "the lines on both sides of the commit were interrupted"
 
 
 @pytest.mark.parametrize("name", ["apply", pytest.param("turn off", marks=pytest.mark.slow)])
@@ -232,6 +247,18 @@ def test_a_restore_that_is_interrupted_is_begun_again(monkeypatch: pytest.Monkey
     lines.run(refused)
     for at in range(lines.count - 150, lines.count + 1, 7):
         Lines(at).run(refused)
+        assert state_of(gm) == before
+
+
+def test_a_restore_of_a_graph_can_be_run_again_after_an_interruption_at_any_line() -> None:
+    gm = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    before, state = state_of(gm), GraphState.of(gm.graph)
+    state.restore()
+    lines = Lines()
+    lines.run(state.restore)
+    for at in range(1, lines.count + 1):
+        assert Lines(at).run(state.restore)
+        state.restore()
         assert state_of(gm) == before
 
 

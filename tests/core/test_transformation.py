@@ -315,3 +315,10 @@ def test_a_folded_model_still_trains_what_it_trained() -> None:
     FuseBatchNorm2dInConv2d()(gm)
     gm(torch.rand(1, 1, 2, 2)).sum().backward()
     assert all(p.grad is not None for p in gm.parameters())
+
+
+@pytest.mark.parametrize("thing", [nn.Linear(2, 2), None])
+def test_a_model_that_is_no_graph_module_is_told_to_be_captured(thing: object) -> None:
+    for call in (fxopt.MergeLinears().scan, fxopt.MergeLinears()):
+        with pytest.raises(fxopt.FxoptError, match=r"takes a graph module.*fxopt\.capture"):
+            call(thing)  # type: ignore[operator]

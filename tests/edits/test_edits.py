@@ -1,4 +1,4 @@
-"""What each edit does, as code and in numbers."""
+"""The effect of each edit, as code and in numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Y = torch.linspace(1, -4, 12).reshape(3, 4)
 
 
 class Written(nn.Module):
-    """A model that computes what a function says."""
+    """A model whose forward is a function."""
 
     def __init__(self, function: Callable[..., torch.Tensor]) -> None:
         super().__init__()
@@ -236,4 +236,4 @@ def test_an_exported_graph_can_be_edited_too() -> None:
     SetArgument("div", "args[1]", 6)(gm, reverse=True)
     assert gm.code == code
     (miss,) = Retarget("relu", "torch.tanh").scan(gm).misses
-    assert "are not known" in miss.reason
+    assert "are unknown" in miss.reason

@@ -1,9 +1,8 @@
-"""What holds for passes holds for edits: the laws, and any order together with passes."""
+"""Edits obey the laws of passes, in any order together with passes."""
 
 from __future__ import annotations
 
 import copy
-import io
 import itertools
 import random
 
@@ -18,6 +17,7 @@ from fxopt.testing import check_pass
 from tests.edits.model import Small, images, small
 from tests.fuzz.replay import assert_replays
 from tests.quick import third
+from tests.saving import saved_and_loaded
 
 EDITS: tuple[Edit, ...] = (
     SetArgument("truediv", "args[1]", 2.5),
@@ -49,7 +49,7 @@ BESIDE: tuple[Edit, ...] = (
     Insert("sub", "Dropout(p=0.1)"),
     ReplaceModule("act", "Sigmoid"),
 )
-"""Edits of what neither pass takes away."""
+"""Edits of nodes that neither pass takes away."""
 
 
 def name(edit: Edit) -> str:
@@ -68,10 +68,7 @@ def test_the_way_back_survives_torch_save(edit: Edit) -> None:
     gm = small()
     names, code = [node.name for node in gm.graph.nodes], gm.code
     edit(gm)
-    file = io.BytesIO()
-    torch.save(gm, file)
-    file.seek(0)
-    loaded = torch.load(file, weights_only=False)
+    loaded = saved_and_loaded(gm)
     edit(loaded, reverse=True)
     assert ([node.name for node in loaded.graph.nodes], loaded.code) == (names, code)
 

@@ -1,4 +1,4 @@
-"""Edits drawn from what a form offers, among passes: what is made runs, is a replay, and comes back."""
+"""Edits drawn from the offers of a form, among passes: the graph runs, is a replay, and comes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each reason for which an edit is refused, and what is said then."""
+"""Each reason for which an edit is refused, and its message."""
 
 from __future__ import annotations
 
@@ -78,11 +78,12 @@ REFUSALS = (
 
 
 @pytest.mark.parametrize(("edit", "reason"), REFUSALS, ids=lambda given: given.name if isinstance(given, Edit) else "")
-def test_an_edit_that_does_not_hold_is_refused_with_the_reason(edit: Edit, reason: str) -> None:
+def test_an_edit_that_does_not_hold_is_refused_with_the_reason_and_a_remedy(edit: Edit, reason: str) -> None:
     gm = small()
     with pytest.raises(EditError) as refused:
         edit.check(GraphIndex(gm))
     assert reason in str(refused.value)
+    assert refused.value.unmet.remedy
     scan = edit.scan(gm)
     assert not scan.matches
     assert [miss.reason for miss in scan.misses] in ([refused.value.reason], [])

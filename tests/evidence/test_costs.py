@@ -1,4 +1,4 @@
-"""What nodes cost, counted by hand and by torch; and the heaviest path against every path there is."""
+"""Costs of nodes, counted by hand and by torch; and the heaviest path against every path there is."""
 
 from __future__ import annotations
 

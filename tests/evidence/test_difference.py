@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fxopt.evidence.difference import difference, largest_error, same_bits
+from fxopt.evidence.difference import difference, largest_error, same_bits, same_numbers
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
@@ -104,3 +104,20 @@ def test_bits_depend_on_dtype_and_shape() -> None:
     assert not same_bits(x, x.double())
     assert not same_bits(x, x[None])
     assert same_bits(torch.ones(2, 3).t(), torch.ones(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64])
+def test_numbers_are_the_same_with_the_signs_of_zeros_and_any_nan(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, 1.5], dtype=dtype)
+    nan = torch.full_like(x, torch.nan)
+    assert same_numbers(x, x.clone())
+    payload = nan.clone()
+    payload.view(torch.uint8)[:: dtype.itemsize] ^= 1
+    assert same_numbers(nan, payload)
+    assert not same_bits(nan, payload)
+    assert not same_numbers(x, nan)
+    assert torch.equal(x[:1], -x[:1])
+    assert not same_numbers(x[:1], -x[:1])
+    assert same_numbers(x[:0], x[:0])
+    assert not same_numbers(x, x[None])
+    assert same_numbers(torch.arange(3), torch.arange(3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -152,6 +153,79 @@ def test_a_budget_ends_it_with_the_rounds_that_are_done() -> None:
     assert not report.cancelled
 
 
+class Slow(nn.Module):
+    """A hundred calls of torch, each of which takes some seconds of a made-up clock."""
+
+    def __init__(self, time: FakeTime, seconds: float) -> None:
+        super().__init__()
+        self.time, self.seconds, self.steps = time, seconds, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(100):
+            x = torch.neg(x)
+            self.steps += 1
+            self.time.now += self.seconds
+        return x
+
+
+@pytest.mark.parametrize("after_steps", [5, 250, 1234])
+def test_a_long_run_is_cancelled_between_two_calls_of_torch(after_steps: int) -> None:
+    time = FakeTime()
+    model = Slow(time, 0.1)
+    report = measure(
+        model, model, X, clock=time, wall=time, budget=1e9, on_progress=lambda _: model.steps < after_steps
+    )
+    assert (report.cancelled, model.steps) == (True, after_steps)
+    assert len(report.rounds) == max(after_steps - 400, 0) // 300
+
+
+def test_a_budget_ends_a_long_run_and_a_long_warm_up_too() -> None:
+    time = FakeTime()
+    model = Slow(time, 1.0)
+    report = measure(model, model, X, clock=time, wall=time, budget=60.0)
+    assert (report.stopped, report.rounds, model.steps) == ("out of time (60 s)", (), 61)
+
+
+def test_a_short_run_is_measured_without_a_look_at_its_calls() -> None:
+    time = FakeTime()
+    model, told = Slow(time, 0.001), []
+    report = measure(model, model, X, clock=time, wall=time, budget=1e9, rounds=6, on_progress=told.append)  # type: ignore[arg-type, func-returns-value]
+    assert len(report.rounds) == 6
+    assert len(told) == 2 * 100 + 3 * 6, "the first run of each model, and the samples"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_compiled_model_is_measured_compiled(in_place: bool) -> None:
+    calls = {"compiled": 0}
+
+    def backend(gm: torch.fx.GraphModule, example: Any) -> Any:
+        def compiled(*args: Any) -> Any:
+            calls["compiled"] += 1
+            return gm(*args)
+
+        return compiled
+
+    class Wave(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sin().cos()
+
+    model: Any = Wave()
+    if in_place:
+        model.compile(backend=backend)
+    else:
+        model = torch.compile(model, backend=backend)
+    with torch.inference_mode():
+        model(torch.ones(3))
+    try:
+        measure(Wave(), model, (torch.ones(3),), rounds=3)
+        before = calls["compiled"]
+        with torch.inference_mode():
+            model(torch.ones(3))
+    finally:
+        torch._dynamo.reset()
+    assert calls["compiled"] == before + 1 > 3
+
+
 def test_threads_come_back_after_an_error_and_after_success() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -225,3 +299,20 @@ def test_the_machine_and_its_threads_are_named() -> None:
     assert report.threads == 1
     assert report.machine == machine()
     assert "cores" in report.machine
+
+
+def test_with_threads_the_time_on_the_wall_is_measured_while_torch_computes_with_so_many() -> None:
+    seen: set[int] = set()
+
+    class Sees(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.add(torch.get_num_threads())
+            time.sleep(0.002)  # takes no time of the processor
+            return x
+
+    before = torch.get_num_threads()
+    report = measure(Sees(), Sees(), X, rounds=6, threads=2)
+    assert seen == {2}
+    assert torch.get_num_threads() == before
+    assert (report.threads, report.is_wall) == (2, True)
+    assert report.before_ms >= 2

@@ -87,8 +87,17 @@ def test_a_fold_that_forgets_to_scale_the_bias_is_not(folded: Any) -> None:
         wrong.stem.conv.bias += original_bias * (1 - scale)
     report = compare_outputs(gm, wrong, [source.inputs(gm)])
     assert report.fits is False
-    assert report.verdict.startswith("differs: error against float64")
+    assert report.verdict.startswith(f"differs, within {report.outputs[0].difference.max_abs:.1e} of outputs up to ")
     assert "rounding explains" in report.verdict
+
+
+def test_the_verdict_over_several_inputs_says_the_figures_of_the_table() -> None:
+    # Of the two inputs, the second has the larger error, and the first lies further beyond what rounding explains.
+    report = compare(lambda x: x, lambda x: x + 0.01 + 0.001 * x.abs().max(), X, 8 * X)
+    [row] = report.frame.to_dict("records")
+    assert report.fits is False
+    assert f"within {row['max abs error']:.1e} of outputs" in report.verdict
+    assert f"against float64 {row['new against float64']:.1e}" in report.verdict
 
 
 def test_a_difference_on_one_input_of_many_is_reported() -> None:

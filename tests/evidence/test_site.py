@@ -1,4 +1,4 @@
-"""What one site does to the numbers, where it leaves off."""
+"""The effect of one site on the numbers, where it leaves off."""
 
 from __future__ import annotations
 

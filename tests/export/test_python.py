@@ -57,7 +57,7 @@ for folder in sys.argv[1:]:
 
 
 def exported(gm: GraphModule, folder: Path, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Path:
-    """The folder of an export, with what it has to give."""
+    """The folder of an export, with the outputs that it has to give."""
     export_python(gm, folder)
     with torch.no_grad():
         result = gm(*args, **(kwargs or {}))

@@ -1,4 +1,4 @@
-"""Instructions that compute: divisions in every spelling, and what stands around them."""
+"""Instructions that compute: divisions in every spelling, and their surroundings."""
 
 import math
 import operator

@@ -2,7 +2,7 @@
 
 An instruction is ``(op, operand, variant)``. `operand` counts values from the last one back, and `variant` is a number
 whose digits choose among the forms of an instruction, so that 0 is the plainest form and a failure shrinks to it.
-Every node runs on real tensors as it is made: what torch refuses is left out of the program.
+Every node runs on real tensors as it is made: calls that torch refuses are left out of the program.
 """
 
 import operator

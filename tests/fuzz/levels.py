@@ -68,7 +68,7 @@ _REFUSED = (RuntimeError, ValueError, TypeError, AttributeError, AssertionError,
 
 
 def as_aten(gm: GraphModule, inputs: tuple[torch.Tensor, ...]) -> GraphModule | None:
-    """What ``torch.export`` makes of `gm`; None where it refuses or warns."""
+    """The graph that ``torch.export`` makes of `gm`; None where it refuses or warns."""
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("error")

@@ -60,6 +60,7 @@ class Program:
         y = torch.randn(rows, self.length, WIDTH, generator=draw, dtype=torch.float64)
         if feed == "not finite":
             x[0, 1], x[1, 2], y[0, 0, 0], y[2, 1, 3] = torch.inf, -torch.inf, torch.nan, torch.inf
+            x[:, 0], y[1, :, 0], y[1, :, 1] = -0.0, -0.0, 0.0
         x, y = x.to(getattr(torch, self.dtype)), y.to(getattr(torch, self.dtype))
         if feed == "strided":
             x, y = x.t().contiguous().t(), torch.stack([y, y], dim=-1)[..., 0]
@@ -68,7 +69,7 @@ class Program:
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A program as a graph module, and what is known of its values."""
+    """A program as a graph module, and the known facts of its values."""
 
     program: Program
     gm: GraphModule
@@ -122,6 +123,9 @@ def build(program: Program) -> Built | None:
         torch.manual_seed(0)
         builder = Builder({"x": x, "y": y}, getattr(torch, program.dtype))
         for op, operand, variant in program.steps:
+            if op not in INSTRUCTIONS:
+                known = ", ".join(sorted(INSTRUCTIONS))
+                raise LookupError(f"{op!r} is no instruction of tests/fuzz/steps.py, which are {known}")
             builder.step(INSTRUCTIONS[op], operand, variant)
         builder.graph.output(_outputs(builder, program.output))
         gm = GraphModule(builder.root, builder.graph)
@@ -191,7 +195,7 @@ def _changes_itself(gm: GraphModule, program: Program) -> bool:
 
 
 def run(gm: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor | None]:
-    """The output tensors and what became of the inputs; the random numbers are the same in every run."""
+    """The output tensors and the inputs afterwards; the random numbers are the same in every run."""
     given = tuple(_copied(x) for x in inputs)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(2)

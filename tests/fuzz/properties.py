@@ -84,7 +84,7 @@ def check_all_or_nothing(built: Built, pass_: Pass[Any], draw: random.Random) ->
 
 
 def check_program(built: Built, pass_: Pass[Any], others: Sequence[Pass[Any]], seed: int) -> Counter[str]:
-    """All laws for one program and one pass, alone and in a walk with `others`; gives what was done, in numbers."""
+    """All laws for one program and one pass, alone and in a walk with `others`; gives the number of acts."""
     draw = random.Random(seed)
     before = copy.copy(fingerprint(built.gm))
     done: Counter[str] = Counter(programs=1)

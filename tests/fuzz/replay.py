@@ -1,4 +1,4 @@
-"""The oracle: what is in force, built again from the pristine graph."""
+"""The oracle: the sites in force, built again from the pristine graph."""
 
 import difflib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def entries_of(gm: GraphModule) -> tuple[Entry, ...]:
 
 
 def plan_of(gm: GraphModule) -> Plan:
-    """What is in force, in runs of one pass."""
+    """The sites in force, in runs of one pass."""
     plan: list[tuple[Transformation, set[str]]] = []
     for entry in entries_of(gm):
         if not plan or plan[-1][0].signature != entry.signature or not isinstance(entry.pass_, Pass):
@@ -56,7 +56,7 @@ def replay(pristine: GraphModule, plan: Plan) -> GraphModule:
 
 
 def assert_replays(pristine: GraphModule, gm: GraphModule) -> None:
-    """What is in force alone decides the graph."""
+    """The sites in force alone decide the graph."""
     plan = plan_of(gm)
     names = [(type(one).__name__, sorted(sites)) for one, sites in plan]
     assert_same(gm, replay(pristine, plan), f"not what {names} gives")

@@ -1,4 +1,4 @@
-"""Instructions that read how memory lies, hand strides on, or do what nothing is known of."""
+"""Instructions that read how memory lies, hand strides on, or are unknown."""
 
 import operator
 
@@ -11,7 +11,7 @@ from tests.fuzz.builder import Builder, Choices
 
 
 def convert(build: Builder, x: Node, choose: Choices) -> Node:
-    """A conversion that may give back its input, and what reads the memory of the result."""
+    """A conversion that may give back its input, and a reader of the memory of the result."""
     how = choose("float", "to", "type_as", "reshape", "flatten", "detach", "dropout")
     if how == "to":
         made = build.method("to", x, build.dtype)
@@ -79,7 +79,7 @@ def _(x: torch.Tensor, y: torch.Tensor) -> None:
 
 
 def opaque(build: Builder, x: Node, choose: Choices) -> Node | None:
-    """What nothing is known of but, of an operator, its schema."""
+    """An unknown call; of an operator, the schema is known."""
     how = choose("module", "packet", "overload", "container")
     if how == "module":
         return build.call(choose(ScaleInPlace, Rows, Strides)(), x, choose)

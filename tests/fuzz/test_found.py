@@ -1,7 +1,6 @@
-"""What random programs found, each as the smallest program that shows it."""
+"""Faults that random programs found, each as the smallest program that shows it."""
 
 import copy
-import io
 import warnings
 from typing import Any
 
@@ -17,6 +16,7 @@ from tests.fuzz.handwritten import OtherWeights
 from tests.fuzz.programs import Program, build
 from tests.fuzz.properties import check_program
 from tests.fuzz.rules import remove_one
+from tests.saving import saved_and_loaded
 
 
 class Siblings(nn.Module):
@@ -35,14 +35,6 @@ class ChannelsLast(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.linear(x.contiguous(memory_format=torch.channels_last))
-
-
-def saved_and_loaded(gm: GraphModule) -> GraphModule:
-    file = io.BytesIO()
-    torch.save(gm, file)
-    file.seek(0)
-    loaded: GraphModule = torch.load(file, weights_only=False)
-    return loaded
 
 
 def exported(model: nn.Module, x: torch.Tensor) -> GraphModule:

@@ -1,4 +1,4 @@
-"""The law of travel: what is in force can be reversed in copies and in what comes out of files."""
+"""The law of travel: sites in force can be reversed in copies, and in graphs that come out of files."""
 
 import contextlib
 import io
@@ -10,12 +10,13 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt import Transformation
+from fxopt.evidence.difference import same_bits
 from tests.fuzz.programs import Built, copied
 from tests.fuzz.replay import entries_of
 
 
 def check_travel(built: Built, gm: GraphModule, passes: Sequence[Transformation]) -> None:
-    """What is in force can be reversed in a copy, and in what comes out of a file where torch can save the model."""
+    """Sites in force can be reversed in a copy, and in a graph out of a file where torch can save the model."""
     check_reversed(copied(built.gm), copied(gm), passes)
     if built.program.level == "aten":
         return
@@ -33,7 +34,7 @@ def check_reversed(pristine: GraphModule, gm: GraphModule, passes: Sequence[Tran
     tensors, expected = gm.state_dict(), pristine.state_dict()
     assert sorted(tensors) == sorted(expected)  # torch's deepcopy may put modules in another order
     for name, tensor in tensors.items():
-        assert torch.equal(tensor.nan_to_num(), expected[name].nan_to_num())
+        assert same_bits(tensor, expected[name])
 
 
 def reverse_all(gm: GraphModule, transformations: Sequence[Transformation]) -> None:
@@ -68,7 +69,7 @@ def structure(gm: GraphModule) -> list[str]:
 
 @contextlib.contextmanager
 def resting_is_no_fault() -> Iterator[None]:
-    """A site that rested on what is reversed is undone with it, which is said in a warning."""
+    """A site that rested on a reversed one is undone with it, which is said in a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* rested on ", fxopt.FxoptWarning)
         yield

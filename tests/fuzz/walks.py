@@ -17,7 +17,7 @@ from tests.fuzz.travel import check_travel, resting_is_no_fault, reverse_all
 
 
 def walk_workbench(built: Built, passes: Sequence[Pass[Any]], draw: random.Random, length: int) -> int:
-    """Switch passes and sites of a workbench at random; what is on alone decides the graph. Gives the switches made."""
+    """Switch passes and sites at random; the sites that are on decide the graph. Gives the number of switches."""
     bench = Workbench(built.gm, passes=passes)
     if draw.random() < 0.5:
         bench = Workbench(built.gm, passes=draw.sample(list(passes), len(passes)))
@@ -79,7 +79,7 @@ def call_by_hand(gm: GraphModule, transformation: Transformation, draw: random.R
 
 
 def switch(gm: GraphModule, pass_: Pass[Any], draw: random.Random) -> None:
-    """One pass or one site of it, on or off; what cannot be done must leave everything as it was."""
+    """One pass or one site of it, on or off; an act that fails must leave everything as it was."""
     matches, on = [match.site for match in pass_.scan(gm).matches], pass_.sites_on(gm)
     entries, before = entries_of(gm), fingerprint(gm)
     act = draw.choice(["site on", "site on", "site off", "all on", "all off"])

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from fxopt import ALL_PASSES
+from fxopt import ALL_PASSES, MergeLinears, annotate
 from fxopt.core import GraphIndex
 from tests.examples import EXAMPLES
 
@@ -47,3 +47,40 @@ def test_memory_is_followed_through_views_but_not_through_fresh_results() -> Non
     assert not index.may_share_memory(node["x"], node["add"])
     assert index.writes_between(node["x"], node["add_1"], node["x"]) is node["add_"]
     assert index.writes_between(node["x"], node["add_1"], node["add"]) is None
+
+
+def test_nodes_that_read_one_tensor_share_its_memory_by_any_name() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("whole", torch.zeros(4))
+            self.register_buffer("part", self.whole[:2])
+            self.register_buffer("other", torch.zeros(4))
+
+    graph = torch.fx.Graph()
+    names = ("whole", "whole", "part", "other")
+    again, first, part, other = (graph.get_attr(name) for name in names)
+    written = graph.call_method("add_", (first, 1))
+    graph.output((again, part, other, written))
+    index = GraphIndex(torch.fx.GraphModule(Model(), graph))
+    assert index.may_share_memory(again, first)
+    assert index.may_share_memory(part, written)
+    assert not index.may_share_memory(other, written)
+
+
+def test_linears_around_a_write_to_their_input_by_another_node_are_left_alone() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("buffer", torch.ones(2, 3))
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            a = self.a(self.buffer)
+            self.buffer.add_(x)
+            return a * self.b(self.buffer)
+
+    gm = torch.fx.symbolic_trace(Model().eval())
+    annotate(gm, torch.ones(2, 3))
+    assert len(list(gm.graph.find_nodes(op="get_attr"))) == 3
+    assert not MergeLinears().scan(gm).matches

@@ -1,4 +1,4 @@
-"""Who reads no more of a tensor than its shape, dtype and device, and what the passes make of such readers."""
+"""Who reads no more of a tensor than its shape, dtype and device, and the passes' use of such readers."""
 
 import operator
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The table of what operators do to memory, against the operators of torch themselves, run on real tensors."""
+"""The table of the effects of operators on memory, against the operators of torch themselves, run on real tensors."""
 
 import itertools
 import warnings
@@ -12,14 +12,15 @@ from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
 from fxopt.graph.effects import Effects, effects_of
-from fxopt.graph.operators import NEEDS_ROWS_TOGETHER, name_of, operator_of
+from fxopt.graph.operator_table import NEEDS_ROWS_TOGETHER
+from fxopt.graph.operators import name_of, operator_of
 
 _REFUSED = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AttributeError, AssertionError)
 _LEFT_OUT = ("random", "rand", "bernoulli", "multinomial", "normal", "poisson", "uniform", "cauchy", "exponential",
              "geometric", "from_file", "quantized", "mkldnn", "cudnn", "miopen", "sparse", "fbgemm", "record_stream",
              "pin_memory", "nested", "lstm", "gru", "rnn", "fake_quantize", "fused_moving", "empty", "rename",
              "to_padded", "qr", "storage", "backward", "binomial", "crow", "ccol", "coalesce", "is_pinned")  # fmt: skip
-"""Random or unfilled memory, files, other layouts of memory, and what takes torch's own objects."""
+"""Random or unfilled memory, files, other layouts of memory, and operators on torch's own objects."""
 
 
 def operators() -> list[OpOverload]:
@@ -113,7 +114,7 @@ def storage(x: torch.Tensor) -> int:
 
 
 def check(overload: OpOverload, kind: Kinds, optional: bool) -> bool:
-    """Whether the operator takes such arguments; if so, what it does to memory is what the table says."""
+    """Whether the operator takes such arguments; if so, its effect on memory is that of the table."""
     args, kwargs = arguments(overload, kind, False, optional)
     effects, nodes = table_of(overload, args, kwargs)
     versions = {node: x._version for node, x in nodes.items()}
@@ -136,7 +137,7 @@ def check(overload: OpOverload, kind: Kinds, optional: bool) -> bool:
 
 
 def checked(overloads: Sequence[OpOverload], kinds: Sequence[Kinds]) -> int:
-    """The number of operators that took arguments of one of these kinds, and did to memory what the table says."""
+    """The number of operators that took arguments of one of these kinds, and had the effect on memory of the table."""
     took = [
         sum(
             check(overload, kind, optional)

@@ -1,4 +1,4 @@
-"""What has to be so before a copy gives way to what it is a copy of."""
+"""The conditions under which a copy gives way to its original."""
 
 import itertools
 import operator
@@ -15,7 +15,7 @@ import fxopt
 from fxopt import Match, Miss, Pass, Rewriter
 from fxopt.core import Conditions, Exactness, GraphIndex, decide, read_instead_conditions
 from fxopt.graph.effects import effects_of
-from fxopt.graph.operators import NEW, POINTWISE
+from fxopt.graph.operator_table import NEW, POINTWISE
 from tests.passes.asserts import Net, assert_left_alone, captured
 from tests.quick import third
 
@@ -308,15 +308,17 @@ def test_every_overload_of_what_is_named_as_new_is_new(name: str) -> None:
     check_that_it_is_new(name, [packet, *(getattr(packet, overload) for overload in packet.overloads())])
 
 
+NOT_CALLED_SO = object()
+
+
 def check_that_it_is_new(name: str, functions: list[Any]) -> int:
     """Call each function in every way that it takes, and return their number."""
     looked_at = 0
     for function, layout, arguments in itertools.product(functions, LAYOUTS, ARGUMENTS):
         x = layout(X.clone())
-        try:
-            made = function(*arguments(x))
-        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError):
-            continue  # it is not called like this
+        made = answer(function, arguments, x)
+        if made is NOT_CALLED_SO:
+            continue
         looked_at += 1
         if isinstance(made, torch.Tensor) and not writes(function, arguments(x)):
             assert made.untyped_storage().data_ptr() != x.untyped_storage().data_ptr(), function
@@ -325,8 +327,34 @@ def check_that_it_is_new(name: str, functions: list[Any]) -> int:
     return looked_at
 
 
+def answer(function: Any, arguments: Any, x: torch.Tensor) -> Any:
+    """Return the result, or `NOT_CALLED_SO` where the function refuses these arguments, or `x` has none like them."""
+    try:
+        return function(*arguments(x))
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError):
+        return NOT_CALLED_SO
+
+
 def writes(function: Any, args: tuple[Any, ...]) -> bool:
     graph = torch.fx.Graph()
     given = [a if isinstance(a, int) else graph.placeholder(f"a{i}") for i, a in enumerate(args)]
     call = graph.call_function(function, tuple(given))
     return GraphIndex(GraphModule(nn.Module(), graph))._writes(call)
+
+
+@fxopt.rewrite(exactness=Exactness.BITWISE)
+def drop_cat(x):
+    """Replace `torch.cat([x])` with `x`."""
+    yield torch.cat([x])
+    return x
+
+
+def test_attention_in_one_call_lies_as_its_query_does() -> None:
+    q = torch.randn(2, 5, 2, 4)
+
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        heads = torch.neg(x).transpose(1, 2)
+        return torch.cat([F.scaled_dot_product_attention(heads, heads, heads)]).view(2, 2, 20)
+
+    assert not F.scaled_dot_product_attention(*[q.transpose(1, 2)] * 3).is_contiguous()
+    assert_left_alone(drop_cat, captured(forward, q), "scaled_dot_product_attention may lie otherwise")

@@ -1,4 +1,4 @@
-"""What consumers require of the memory of a tensor that becomes a slice of a product."""
+"""The memory that consumers require of a tensor that becomes a slice of a product."""
 
 import operator
 from collections.abc import Callable

@@ -40,3 +40,72 @@ test("the first look at a tall scene is at its beginning, at a size that can be 
   assert.ok(camera.zoom >= 0.6);
   assert.equal(camera.toScreen([0, 0])[1], 16);
 });
+
+test("a box is in view where all of it is, as far from the edges as asked", () => {
+  const [camera, scene] = [new Camera(), new Scene(twoGraphs())];
+  assert.ok(camera.shows(scene, 0, 400, 200));
+  assert.ok(!camera.shows(scene, 0, 400, 200, 10));
+  assert.ok(!camera.shows(scene, 0, 90, 200));
+  assert.ok(camera.showsAny(scene, 90, 20));
+  camera.y = -1000;
+  assert.ok(!camera.showsAny(scene, 400, 200));
+});
+
+test("revealing a box moves nothing where it can be seen and read, and else brings it to the middle", () => {
+  const scene = new Scene(twoGraphs());
+  const camera = Object.assign(new Camera(), { x: 60, y: 60, zoom: 1 });
+  camera.reveal(scene, 0, 400, 300);
+  assert.deepEqual([camera.x, camera.y, camera.zoom], [60, 60, 1]);
+  camera.y = -500;
+  camera.reveal(scene, 0, 400, 300);
+  assert.deepEqual(camera.toScreen(scene.center(0)), [200, 150]);
+  camera.zoom = 0.1;
+  camera.reveal(scene, 3, 400, 300);
+  assert.equal(camera.zoom, 0.9);
+  assert.ok(Math.abs(camera.toScreen(scene.center(3))[0] - 200) < 1e-6);
+});
+
+test("a wheel moves a picture that is longer than the stage to its ends, and one with room not at all", () => {
+  const scene = Object.assign(new Scene(twoGraphs()), { width: 200, height: 900 });
+  const camera = Object.assign(new Camera(), { x: 50, y: 16, zoom: 1 });
+  assert.ok(!camera.panBy(scene, -30, 40, 400, 300)); // it fits in width, and its beginning is in view
+  assert.ok(camera.panBy(scene, 0, -200, 400, 300));
+  assert.deepEqual([camera.x, camera.y], [50, -184]);
+  camera.panBy(scene, 0, -9000, 400, 300);
+  assert.equal(camera.toScreen([0, 900])[1], 300 - 16);
+});
+
+test("a picture that was dragged away comes back by the wheel, and goes no farther", () => {
+  const scene = new Scene(twoGraphs());
+  const camera = Object.assign(new Camera(), { x: -150, y: 16, zoom: 1 });
+  assert.ok(!camera.panBy(scene, -10, 0, 400, 400));
+  assert.ok(camera.panBy(scene, 10, 0, 400, 400));
+  assert.equal(camera.x, -140);
+});
+
+test("what was opened comes into view, seen from farther away where it is larger, but never too small to read", () => {
+  const scene = Object.assign(new Scene(twoGraphs()), { width: 300, height: 2000 });
+  const camera = Object.assign(new Camera(), { x: 50, y: 0, zoom: 1 });
+  camera.contain(scene, [0, 900, 100, 400], [100, 350], 400, 300);
+  assert.equal(camera.zoom, (300 - 32) / 400);
+  assert.ok(Math.abs(camera.toScreen([0, 900])[1] - 16) < 1e-6 && Math.abs(camera.toScreen([0, 1300])[1] - 284) < 1e-6);
+  camera.contain(scene, [0, 0, 100, 2000], [100, 100], 400, 300);
+  assert.equal(camera.zoom, 0.6);
+  const still = { ...camera };
+  camera.contain(scene, [0, 0, 100, 20], [100, 100], 400, 300);
+  camera.contain(scene, null, [100, 100], 400, 300);
+  assert.equal(camera.zoom, still.zoom);
+});
+
+test("a picture that is to be seen whole leaves no wide gap beside it or above it", () => {
+  const scene = Object.assign(new Scene(twoGraphs()), { width: 1000, height: 2000 });
+  const camera = Object.assign(new Camera(), { x: 180, y: 0, zoom: 1 });
+  camera.contain(scene, null, [0, 0], 400, 300);
+  assert.deepEqual([camera.x, camera.y], [16, 0]);
+  camera.y = 130;
+  camera.closeGaps(scene, 400, 300);
+  assert.deepEqual([camera.x, camera.y], [16, 16]);
+  camera.y = -1900;
+  camera.closeGaps(scene, 400, 300);
+  assert.equal(camera.y, 300 - 16 - 2000);
+});

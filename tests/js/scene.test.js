@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CONTROL, Scene } from "../../fxopt/ui/component/scene.js";
+import { CONTROL, endsOf, middleOf, Scene } from "../../fxopt/ui/component/scene.js";
 import { Picture } from "../../fxopt/ui/component/sides.js";
 import { restored } from "../../fxopt/ui/component/unpack.js";
 import { twoGraphs, withoutBrowser } from "./layouts.js";
@@ -89,4 +89,18 @@ test("a node that was replaced under its name has it on each side, and both boxe
   assert.deepEqual(picture.scene("before").names, ["a", "d", "@m"]);
   assert.deepEqual(picture.scene("after").names, ["a", "@m", "d"]);
   assert.deepEqual(picture.scene("both").names, ["a", "d~", "@m", "d"]);
+});
+
+test("a point hits the edge that comes nearest, and its end where that is near", () => {
+  const scene = new Scene(twoGraphs());
+  scene.curves.forEach((curve, edge) => {
+    const [x, y] = middleOf(curve);
+    assert.equal(scene.edgeAt(x + 0.5, y, 3), edge);
+    assert.equal(scene.edgeAt(x, y, 3, new Set([edge])), -1);
+    endsOf(curve).forEach(([ex, ey], end) => {
+      assert.equal(scene.endAt(edge, ex, ey + 1, 3), end);
+      assert.equal(scene.endAt(edge, ex, ey + 900, 3), -1);
+    });
+  });
+  assert.equal(scene.edgeAt(-900, -900, 3), -1);
 });

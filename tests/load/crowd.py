@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import os
 import time
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
 PATIENCE_SECONDS = 180.0
+POLL_SECONDS = 0.2
+SECONDS_BETWEEN_LOOKS = 0.25
 
 
 class Visitor:
@@ -36,6 +40,10 @@ class Visitor:
         self.errors: list[str] = []
         self.layouts = 0
         """How many pictures of graphs came."""
+        self.widgets: dict[str, str] = {}
+        """Identity of each widget, by its kind and its label, or the name of its component."""
+        self.toasts: list[str] = []
+        self._acts = 0
 
     async def __aenter__(self) -> Visitor:
         self._socket = await connect(self._address, subprotocols=["streamlit"], max_size=None)  # type: ignore[list-item]
@@ -64,14 +72,46 @@ class Visitor:
         return await self._run(ClientState(), is_there)
 
     async def switch(self, label: str, on: bool) -> float:
-        """Move a switch; return the seconds until the page shows what that did."""
+        """Move a switch; return the seconds until the page shows its effect."""
         identity, fragment, _ = self.switches[label]
         self._states[identity] = WidgetState(id=identity, bool_value=on)
         self.texts = []
         return await self._run(ClientState(fragment_id=fragment), lambda: bool(self.texts))
 
+    async def select(self, node: str) -> float:
+        """Click on a node in the graph; return the seconds until the inspector names it."""
+        identity = self.widgets["bidi_component fxopt_graph"]
+        self._acts += 1
+        told = json.dumps({"events": [[self._acts, "select", node]]})
+        self._states[identity] = WidgetState(id=identity, json_value=told)
+        self.texts = []
+        return await self._run(ClientState(), lambda: any(node in text.replace("\\", "") for text in self.texts))
+
+    async def open_tab(self, name: str, awaited: str) -> float:
+        """Open a tab of evidence; return the seconds until a text begins so, for which a browser asks again."""
+        identity = self.widgets["tabs evidence"]
+        self._states[identity] = WidgetState(id=identity, string_value=name)
+        begun = time.perf_counter()
+        self.texts = []
+        while not any(text.startswith(awaited) for text in self.texts):
+            await self._run(ClientState(), lambda: True)
+            assert time.perf_counter() - begun < PATIENCE_SECONDS, self.texts
+            await asyncio.sleep(POLL_SECONDS)
+        return time.perf_counter() - begun - POLL_SECONDS
+
+    async def ask(self, request: BackMsg) -> None:
+        """Send a request other than for a run, as a browser of another make might; the server answers or does not."""
+        await self._socket.send(request.SerializeToString())
+
+    async def send(self, value: WidgetState, *, is_told: bool = False) -> None:
+        """Send a value as a browser of another make might, and wait for the run that it starts, or for its message."""
+        self.errors, self.toasts, self.texts = [], [], []
+        state = ClientState()
+        state.widget_states.widgets.append(value)
+        await self._run(state, lambda: bool(self.toasts if is_told else self.texts))
+
     async def _run(self, state: ClientState, there: Callable[[], bool]) -> float:
-        """Ask for a run, and wait until one has ended and what is waited for is there."""
+        """Ask for a run, and wait until one has ended and the awaited element is there."""
         state.widget_states.widgets.extend(self._states.values())
         begun = time.perf_counter()
         await self._socket.send(BackMsg(rerun_script=state).SerializeToString())
@@ -99,8 +139,14 @@ class Visitor:
         )
 
     def _drawn(self, delta: Delta) -> None:
+        if identity := delta.add_block.tab_container.id:
+            self.widgets["tabs evidence"] = identity
         element = delta.new_element
         kind = element.WhichOneof("type") if delta.WhichOneof("type") == "new_element" else None
+        drawn = getattr(element, kind) if kind else None
+        if identity := getattr(drawn, "id", ""):
+            name = getattr(drawn, "component_name", "") or getattr(drawn, "label", "")
+            self.widgets[f"{kind} {name}"] = identity
         if kind == "checkbox" and not element.checkbox.disabled:
             self.switches[element.checkbox.label] = element.checkbox.id, delta.fragment_id, element.checkbox.default
         elif kind == "selectbox":
@@ -109,6 +155,8 @@ class Visitor:
             self.texts.append(element.markdown.body)
         elif kind == "bidi_component" and element.bidi_component.component_name == "fxopt_graph":
             self.layouts += 1
+        elif kind == "toast":
+            self.toasts.append(element.toast.body)
         elif kind == "exception":
             self.errors.append(f"{element.exception.type}: {element.exception.message}")
 
@@ -124,14 +172,35 @@ class Server:
 
     @property
     def megabytes(self) -> float:
-        """Resident memory, without what is mapped from files."""
+        """Resident memory, without pages mapped from files."""
         lines = (self._process / "status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1000
+
+    async def comes_down_to(self, most: float, within_seconds: float) -> float:
+        """Wait until it holds at most so many megabytes, but no longer than so; return those that it holds then."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_seconds):
+                while self.megabytes > most:  # the system tells nobody of it
+                    await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+        return self.megabytes
+
+    @property
+    def forks(self) -> set[int]:
+        """The processes that it has forked."""
+        found = {path.parent for path in Path("/proc").glob("[0-9]*/stat") if _parent(path) == self._process.name}
+        command = _read(self._process / "cmdline")
+        return {int(each.name) for each in found if _read(each / "cmdline") == command}
 
     @property
     def cpu_seconds(self) -> float:
         fields = (self._process / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _parent(stat: Path) -> str:
+    """Return the number of the process that began one."""
+    fields = _read(stat).rpartition(b")")[2].split()
+    return fields[1].decode() if fields else ""
 
 
 def _read(path: Path) -> bytes:

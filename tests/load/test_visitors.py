@@ -1,10 +1,9 @@
-"""What visitors cost a server that runs: each of them little beyond the first, and nothing once they have left."""
+"""The cost of visitors to a server that runs: each of them little beyond the first, and nothing once they have left."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from tests.browser.serving import ROOT, served
 from tests.load.crowd import Server, Visitor
 
-MODEL, PASS = "BERT-base", "MergeLinears"
+MODEL, PASS = "BERT-base", "Merge linears"
 AT_ONCE, ONE_BY_ONE = 6, 8
 MOST_MEGABYTES_OF_A_VISITOR = 5.0
 MOST_MEGABYTES_LEFT = 200.0
@@ -44,10 +43,8 @@ async def _visits(address: str) -> None:
     for _ in range(ONE_BY_ONE):
         async with Visitor(address) as visitor:
             await _at_work(visitor)
-    most, deadline = with_one + MOST_MEGABYTES_LEFT, time.monotonic() + PATIENCE_SECONDS
-    while server.megabytes > most and time.monotonic() < deadline:
-        await asyncio.sleep(0.25)
-    assert server.megabytes < most
+    most = with_one + MOST_MEGABYTES_LEFT
+    assert await server.comes_down_to(most, PATIENCE_SECONDS) <= most
 
 
 async def _at_work(visitor: Visitor) -> None:

@@ -47,7 +47,7 @@ def facts_of(model: nn.Module) -> tuple[int, set[torch.dtype]]:
 
 
 def run_at_once(acts: list[Callable[[], Any]]) -> list[Any]:
-    """The results of `acts`, begun at the same moment in threads of their own; what one raises is its result."""
+    """The results of `acts`, begun at the same moment in threads of their own; an error is a result."""
     ready, results = threading.Barrier(len(acts)), [None] * len(acts)
 
     def run(index: int) -> None:

@@ -12,11 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from fxopt.errors import CancelledError, FxoptWarning
-from fxopt.models import LocalFolder, local_folder, stored_weights
+from fxopt.errors import CancelledError, FxoptWarning, ModelError
+from fxopt.models import LocalFolder, local_folder
 from fxopt.models.child import fit_in_child
+from fxopt.models.seeded import seeded_model
 from fxopt.process import memory
+from fxopt.process.memory import in_words
 from fxopt.process.news import news_to
 from fxopt.tracing import InputError
 from tests.models.test_local_folder import change_config, change_weights, refusal
@@ -143,8 +146,60 @@ def test_a_file_larger_than_memory_is_refused_by_its_header(tiny_bert: Path) -> 
 
 def test_free_memory_is_asked_of_the_machine(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 10**8 < memory.available_bytes() < 2**63
-    monkeypatch.setattr(stored_weights, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
     assert "1.0 kB of memory are free here" in refusal(tiny_bert)
+
+
+@pytest.mark.parametrize(("stored", "held"), [(torch.float32, 0), (torch.bfloat16, 4)])
+def test_a_build_is_refused_with_the_memory_that_it_takes(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, stored: torch.dtype, held: int
+) -> None:
+    """Weights that are cast while they are loaded lie in memory in both forms."""
+    weights = {name: each.to(stored) for name, each in load_file(tiny_bert / "model.safetensors").items()}
+    save_file(weights, tiny_bert / "model.safetensors")
+    change_config(tiny_bert, dtype="float32")
+    fit = LocalFolder(tiny_bert).fit()
+    assert fit.building_bytes - fit.parameters * (stored.itemsize + held) < 1000, "position numbers beside the weights"
+    needed = max(fit.building_bytes, (tiny_bert / "model.safetensors").stat().st_size)
+    monkeypatch.setattr(memory, "available_bytes", lambda: needed)
+    assert f"{in_words(needed)}; {in_words(needed)} of memory are free here" in refusal(tiny_bert)
+    monkeypatch.setattr(memory, "available_bytes", lambda: needed * 10 // 9 + 10)
+    LocalFolder(tiny_bert).build()
+
+
+def test_a_table_that_python_computes_is_measured_in_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pegasus computes positions in lists of Python, which the meta device does not hold off."""
+    transformers = pytest.importorskip("transformers")
+    few = {"encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16}
+    config = transformers.PegasusConfig(vocab_size=50, d_model=64, max_position_embeddings=64, **few)
+    transformers.PegasusModel(config).save_pretrained(tmp_path)
+    change_config(tmp_path, max_position_embeddings=1_000_000)
+
+    def refusing(folder: Path) -> None:
+        raise ModelError(f"{folder}: a child would measure it")
+
+    monkeypatch.setattr(local_folder, "fit_in_child", refusing)
+    before = peak_bytes()
+    assert "a child would measure it" in refusal(tmp_path)
+    assert peak_bytes() - before < 50 * 2**20
+
+
+def test_a_tensor_that_memory_does_not_hold_is_not_made(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stored weight tells of a table that the architecture computes from its config."""
+    transformers = pytest.importorskip("transformers")
+    kind = transformers.BertModel
+    init = kind.__init__
+
+    def with_table(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        self.table = torch.ones(2**40, dtype=torch.int8, device="cpu")
+
+    monkeypatch.setattr(kind, "__init__", with_table)
+    told = "a tensor of 1099511627776, and to compute with it takes 2,199 GB"
+    assert told in refusal(tiny_bert)
+    config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+    with pytest.raises(ModelError, match=told):
+        seeded_model(lambda: kind(config), 0)
 
 
 def test_a_sparse_file_of_another_shape_is_refused_by_its_header(tiny_bert: Path) -> None:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import threading
+from itertools import chain, repeat
 
 import pytest
 import torch
 from torch import nn
 
+from fxopt.errors import CancelledError
 from fxopt.models.seeded import seeded_model
+from fxopt.process import news
 
 
 def block() -> nn.Module:
@@ -14,6 +17,25 @@ def block() -> nn.Module:
     model.register_parameter("token", nn.Parameter(torch.randn(1, 4)))
     model.register_parameter("temperature", nn.Parameter(torch.tensor(2.5)))
     return model
+
+
+def test_a_build_ends_where_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two calls of torch: while layers are made, and while they are filled."""
+    monkeypatch.setattr(news, "_SECONDS_BETWEEN_NEWS", 0.0)
+    told: list[str] = []
+
+    def count(stage: str) -> bool:
+        told.append(stage)
+        return True
+
+    with news.news_to(count):
+        seeded_model(block, 0)
+    assert len(told) > 20
+    for last in range(1, len(told)):
+        left = chain([True] * last, repeat(False))
+        with news.news_to(lambda stage, left=left: next(left)), pytest.raises(CancelledError, match="building it"):
+            seeded_model(block, 0)
+        assert torch.is_grad_enabled()
 
 
 def test_another_seed_gives_other_weights() -> None:

@@ -1,4 +1,4 @@
-"""Packed layers compute what torch's do, for every input that these take."""
+"""Packed layers compute the same as torch's, for every input that these take."""
 
 import math
 
@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+import fxopt
 from fxopt.packed import Activation, PackedLinear, is_available
 from fxopt.packed.activation import ACTIVATIONS
 from fxopt.packed.weights import _KNOWN
@@ -17,6 +18,7 @@ ODD = torch.tensor(
 )
 LAYER = nn.Linear(8, 4)
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+IMAGE = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 def packs(module: PackedLinear, x: torch.Tensor) -> bool:
@@ -93,3 +95,29 @@ def test_calls_that_onednn_cannot_take_are_computed_by_torch() -> None:
         assert packs(packed, X.clone())
         weight = LAYER.weight.clone()
         assert not packs(PackedLinear(weight, None), X)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "pass_"),
+    [
+        (nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)), X, fxopt.PackLinears()),
+        (nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)), IMAGE, fxopt.PackConvolutions()),
+    ],
+    ids=["linear", "convolution"],
+)  # fmt: skip
+def test_a_compiler_sees_the_functions_of_torch(model: nn.Module, x: torch.Tensor, pass_: fxopt.Pass) -> None:
+    gm = fxopt.capture(model.eval(), (x,))
+    pass_(gm)
+    seen: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+        seen.extend(str(node.target) for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    with torch.inference_mode():
+        expected = gm(x)
+        found = torch.compile(gm, fullgraph=True, backend=backend)(x)
+    torch._dynamo.reset()
+    assert len(seen) == 3
+    assert not any("pointwise" in name for name in seen)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)

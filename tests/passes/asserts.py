@@ -1,6 +1,7 @@
 """Assertions that read as the claims the passes make."""
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 
 import fxopt
 from fxopt import Pass
+from fxopt.graph.nodes import info_of
 from tests.examples import outputs
 
 
@@ -46,12 +48,20 @@ def reasons(pass_: Pass[Any], gm: GraphModule) -> list[str]:
 
 
 def assert_left_alone(pass_: Pass[Any], gm: GraphModule, *parts: str) -> None:
-    """The pass matches nowhere, changes nothing, and one of its reasons holds all `parts`."""
+    """The pass matches nowhere, changes nothing, and one of its reasons holds all `parts`.
+
+    A call warns where known shapes might have helped.
+    """
     found = reasons(pass_, gm)
     assert any(all(part in reason for part in parts) for reason in found), found
     before = fxopt.fingerprint(gm)
-    pass_(gm)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        pass_(gm)
     assert fxopt.fingerprint(gm) == before
+    has_shapes = any(info_of(node) is not None for node in gm.graph.nodes)
+    unproven = not has_shapes and any(miss.unmet.needs_shapes for miss in pass_.scan(gm).misses)
+    assert ["fxopt.annotate" in str(one.message) for one in told] == [True] * unproven
 
 
 def assert_close_and_reversible(pass_: Pass[Any], gm: GraphModule, x: torch.Tensor, sites: int = 1) -> None:

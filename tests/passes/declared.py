@@ -1,10 +1,10 @@
-"""What the test file of each registered pass declares for the laws, which run on all passes.
+"""The declarations of the test file of each registered pass for the laws, which run on all passes.
 
 A test file ``tests/passes/test_<file>.py`` may have, at its top level:
 
 - ``EXAMPLES``: a tuple of `tests.examples.Example`, small models for the laws and the golden files;
 - ``PATTERNS``: lists of steps that random programs are grown around when the pass is fuzzed, see `tests.fuzz.builder`;
-- ``INSTRUCTIONS``: functions that such steps name, where none of `tests.fuzz.steps` makes what the pass looks for.
+- ``INSTRUCTIONS``: functions that such steps name, where none of `tests.fuzz.steps` makes the pattern of the pass.
 
 The laws read it here, and no test file of a pass imports this module, so there is no import cycle.
 """

@@ -1,6 +1,7 @@
 import math
 import operator
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.fx import GraphModule
+from torch.fx.passes.shape_prop import ShapeProp
 
 import fxopt
 from fxopt import ChangeTrueDivToMulByInverse, Exactness
@@ -77,6 +79,10 @@ def test_the_very_constant_comes_back(divisor: float) -> None:
 @given(exponent=st.integers(-30, 30))
 def test_a_power_of_two_keeps_the_bits(exponent: int) -> None:
     gm = divide(2.0**exponent)
+    (unknown,) = ChangeTrueDivToMulByInverse().scan(gm).matches
+    assert ChangeTrueDivToMulByInverse().exactness(unknown) is Exactness.ROUNDING, "it may be complex"
+    assert "complex numbers may differ" in ChangeTrueDivToMulByInverse().explain(unknown)
+    ShapeProp(gm).propagate(X)
     before = gm(X)
     (match,) = ChangeTrueDivToMulByInverse().scan(gm).matches
     assert ChangeTrueDivToMulByInverse().exactness(match) is Exactness.BITWISE
@@ -139,6 +145,7 @@ def test_an_integer_tensor_gives_the_same_floats() -> None:
 
 def test_what_is_not_known_to_be_a_tensor_is_left_alone() -> None:
     gm = torch.fx.symbolic_trace(lambda x: x / 8)
+    assert gm(Fraction(1, 3)) == Fraction(1, 24)
     assert_left_alone(ChangeTrueDivToMulByInverse(), gm, "x is not known to be a tensor", "annotate")
 
 

@@ -177,3 +177,9 @@ def test_whether_weights_train_is_kept() -> None:
     assert isinstance(fused, nn.Conv2d)
     assert fused.bias is not None
     assert (fused.weight.requires_grad, fused.bias.requires_grad) == (False, True)
+
+
+def test_the_layer_is_rewritten_though_the_norm_reads_it_and_what_the_layer_reads_is_not() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)).eval()
+    [match] = FuseBatchNorm2dInConv2d().scan(torch.fx.symbolic_trace(model)).matches
+    assert [node.target for node in match.rewritten] == ["1", "0"]

@@ -1,4 +1,4 @@
-"""What gives back its input goes; what may change a bit, a dtype, or who writes to what, stays with a reason."""
+"""An operation that gives back its input goes; one that may change a bit, a dtype or a writer stays with a reason."""
 
 import operator
 from collections.abc import Callable
@@ -11,8 +11,7 @@ from torch import nn
 
 from fxopt import RemoveIdentities
 from fxopt.core import GraphIndex
-from fxopt.testing import Case, check_pass
-from tests.examples import outputs
+from fxopt.testing import Case, check, check_pass, laws
 from tests.passes.asserts import Net, assert_left_alone, captured, traced
 from tests.quick import third
 
@@ -86,19 +85,32 @@ def layers() -> dict[str, nn.Module]:
 
 def between(forward: Callable[[Any, torch.Tensor], Any]) -> Callable[..., Any]:
     """`forward` on a tensor that nobody else has, with a copy of its result returned."""
-    return lambda m, x: torch.utils._pytree.tree_map(torch.tanh, forward(m, torch.relu(x)))
+    return lambda m, x: torch.utils._pytree.tree_map(torch.neg, forward(m, torch.neg(x)))
 
 
 @pytest.mark.parametrize("forward", third(REMOVED.values()), ids=REMOVED)
 def test_what_gives_back_its_input_goes(forward: Callable[..., Any]) -> None:
-    gm = captured(between(forward), X, **layers())
-    count, (old,) = len(gm.graph.nodes), outputs(gm, (X,))
+    case = Case.of("net", Net(between(forward), **layers()).eval(), (X,))
+    check(laws.outputs_are_as_exact_as_declared, RemoveIdentities(), case)
+    assert len(case.special) == 4, "signed zeros, the ends of the range, infinities and NaN"
+    gm = case.graph()
+    count = len(gm.graph.nodes)
     assert RemoveIdentities().scan(gm).matches
     RemoveIdentities()(gm)
-    (new,) = outputs(gm, (X,))
-    assert torch.equal(old, new)
     assert len(gm.graph.nodes) < count
     assert RemoveIdentities().scan(gm).matches == ()
+
+
+COMPLEX = [name for name in REMOVED if name.startswith(("transpose", "swap", "t", "permute", "F.", "identity"))]
+
+
+@pytest.mark.parametrize("name", third(COMPLEX))
+def test_of_complex_numbers_what_only_moves_them_goes(name: str) -> None:
+    numbers = torch.complex(X, X.flip(0))
+    case = Case.of("net", Net(between(REMOVED[name]), **layers()).eval(), (numbers,))
+    check(laws.outputs_are_as_exact_as_declared, RemoveIdentities(), case)
+    assert RemoveIdentities().scan(case.graph()).matches
+    assert len(case.special) == 4
 
 
 @pytest.mark.parametrize(("forward", "reason"), LEFT.values(), ids=LEFT)
@@ -135,9 +147,7 @@ def test_of_identities_in_a_row_the_scan_names_those_that_go(
 def test_the_page_reads_which_identity_it_is() -> None:
     gm = captured(between(lambda m, x: x * 1.0), X)
     (match,) = RemoveIdentities().scan(gm).matches
-    said = (
-        "Replace `x * 1` with `x`: the product is the very number, and needs no rounding. At mul: x is relu; c is 1.0"
-    )
+    said = "Replace `x * 1` with `x`: the product is the very number, and needs no rounding. At mul: x is neg; c is 1.0"
     assert RemoveIdentities().explain(match) == said
 
 

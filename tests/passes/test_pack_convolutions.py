@@ -41,7 +41,7 @@ PATTERNS = (
 
 
 class Block(nn.Module):
-    """A residual block, and what follows the last one."""
+    """A residual block, and the head behind the last one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,6 +91,62 @@ def test_any_activation_may_stand_behind_a_sum() -> None:
         expected = outputs(gm, (X,))
         assert [node.name for node in PackConvolutions()(gm).graph.nodes] == ["x", "a", "output"]
         torch.testing.assert_close(outputs(gm, (X,)), expected, rtol=1e-5, atol=1e-5)
+
+
+def strided(pads: tuple[int, int, int, int], *, as_layer: bool = False, act: Any = F.relu6) -> torch.fx.GraphModule:
+    """Return a graph as of TensorFlow: more zeros on one side, then a kernel for each channel in steps of two."""
+    pad: Any = nn.ZeroPad2d(pads) if as_layer else nn.Identity()
+    conv = nn.Conv2d(4, 4, 3, stride=2, padding=(1, 0), groups=4)
+    return captured(lambda m, x: act(m.a(m.pad(x) if as_layer else F.pad(x, pads))).sum((2, 3)), X, a=conv, pad=pad)
+
+
+@pytest.mark.parametrize("as_layer", [False, True])
+@pytest.mark.parametrize("pads", [(0, 1, 0, 1), (1, 0, 2, 0), (0, 2, 3, 1), (1, 2, 1, 1)])
+def test_uneven_zeros_are_left_to_a_kernel_that_each_channel_has_for_itself(
+    pads: tuple[int, int, int, int], as_layer: bool
+) -> None:
+    gm = strided(pads, as_layer=as_layer)
+    images = [torch.randn(shape) for shape in ((2, 4, 6, 6), (1, 4, 9, 7), (1, 4, 224, 224))]
+    images += [one.contiguous(memory_format=torch.channels_last) for one in images]
+    expected = [outputs(gm, (x,)) for x in images]
+    PackConvolutions()(gm)
+    assert [node.name for node in gm.graph.nodes] == ["x", "a", "sum_1", "output"]
+    for x, old in zip(images, expected):
+        torch.testing.assert_close(outputs(gm, (x,)), old, rtol=1e-5, atol=1e-4)
+    assert len(gm.a._packed) == 3
+    PackConvolutions()(gm, reverse=True)
+    assert torch.equal(outputs(gm, (images[0],))[0], expected[0][0])
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf, 1e30])
+@pytest.mark.parametrize("act", [F.relu, F.relu6, F.hardsigmoid, F.silu])
+def test_an_infinity_or_nan_in_a_large_image_reaches_the_same_numbers_as_before(odd: float, act: Any) -> None:
+    gm = captured(lambda m, x: act(m.b(act(m.a(F.pad(x, (0, 1, 0, 1)))))).clone(), X,
+                  a=nn.Conv2d(4, 4, 3, stride=2, groups=4), b=nn.Conv2d(4, 64, 1))  # fmt: skip
+    x = torch.randn(1, 4, 128, 128)
+    plain = outputs(gm, (x,))
+    odd_one = x.clone()
+    odd_one[0, 1, 7, 8] = odd
+    expected = outputs(gm, (odd_one,))
+    PackConvolutions()(gm)
+    torch.testing.assert_close(outputs(gm, (x,)), plain, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(outputs(gm, (odd_one,)), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_nan_in_weights_stays_nan_behind_a_large_relu() -> None:
+    conv = nn.Conv2d(4, 64, 1)
+    with torch.no_grad():
+        conv.weight[3] = torch.nan
+        assert conv.bias is not None
+        conv.bias[5] = torch.nan
+    gm = PackConvolutions()(captured(lambda m, x: F.relu(m.a(x)), torch.randn(1, 4, 64, 64), a=conv))
+    (found,) = outputs(gm, (torch.randn(1, 4, 64, 64),))
+    assert found.isnan().all((0, 2, 3)).nonzero().flatten().tolist() == [3, 5]
+
+
+def test_uneven_zeros_before_a_kernel_of_all_channels_stay_beside_the_call() -> None:
+    gm = PackConvolutions()(captured(lambda m, x: m.a(F.pad(x, (0, 1, 0, 1))), X, a=nn.Conv2d(4, 4, 3)))
+    assert "pad" in [node.name for node in gm.graph.nodes]
 
 
 @pytest.mark.parametrize("pads", [(1, 1), (-1, -1, 0, 0), (1, 1, 0, 0, 0, 0)])

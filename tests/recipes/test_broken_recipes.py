@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fxopt import ALL_PASSES, Recipe, RecipeError, Workbench
+from fxopt import Recipe, RecipeError, Workbench
 from fxopt.edits import ALL_EDITS, Insert, SetArgument
 from fxopt.recipes import recipe as recipe_module
 from tests.edits.model import small
@@ -55,7 +56,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> str:
 
 
 DELETED = object()
-EDIT = len(ALL_PASSES)
+EDIT = next(i for i, step in enumerate(CONTENT["steps"]) if "edit" in step)
 MERGE = next(i for i, step in enumerate(CONTENT["steps"]) if step.get("pass") == "MergeLinears")
 
 
@@ -189,20 +190,26 @@ def test_a_recipe_with_any_value_in_any_place_is_read_as_the_schema_says_or_refu
         CHECK.validate(json.loads(text))
 
 
+def holder_of(content: Any, path: Sequence[Any]) -> Any:
+    """The part of `content` that holds a place; None where an earlier change took the place away."""
+    for step in path:
+        there = isinstance(content, list) and isinstance(step, int) and step < len(content)
+        if not there and not (isinstance(content, dict) and step in content):
+            return None
+        holder, content = content, content[step]
+    return holder
+
+
 @pytest.mark.slow
 @given(st.data())
 @settings(max_examples=400)
 def test_a_broken_recipe_that_can_be_read_is_replayed_or_refused(data: st.DataObject) -> None:
     content = copy.deepcopy(CONTENT)
     for _ in range(data.draw(st.integers(1, 3))):
-        place: Any = content
         path = data.draw(st.sampled_from([path for path in PLACES if path[0] == "steps"]))
-        try:
-            for step in path[:-1]:
-                place = place[step]
-            place[path[-1]] = data.draw(ANY)
-        except (LookupError, TypeError):
-            continue
+        holder = holder_of(content, path)
+        if holder is not None:
+            holder[path[-1]] = data.draw(ANY)
     wb = Workbench(small())
     try:
         Recipe.from_json(json.dumps(content)).replay(wb, strict=data.draw(st.booleans()))

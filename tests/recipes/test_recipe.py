@@ -155,6 +155,28 @@ def worked() -> Workbench:
     return wb
 
 
+class Pair(nn.Module):
+    """Two linears of these names that read one input."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        for name in names:
+            self.add_module(name, nn.Linear(8, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = (self.get_submodule(name)(x) for name in self.names)
+        return first * second
+
+
+def test_a_model_with_sites_of_other_names_is_told_that_the_node_is_not_there() -> None:
+    x = torch.rand(2, 8)
+    wb = Workbench(Pair("q", "k").eval(), (x,))
+    wb.turn_on("MergeLinears")
+    with pytest.raises(RecipeError, match="MergeLinears at q: there is no such node"):
+        Recipe.of(wb).replay(Workbench(Pair("a", "b").eval(), (x,)))
+
+
 def test_a_changed_model_is_refused_with_each_site_and_its_reason_and_left_as_it_is() -> None:
     wb = changed()
     wb.turn_on("RemoveIdentities")

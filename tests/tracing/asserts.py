@@ -1,4 +1,4 @@
-"""What the tests of capture ask of a graph and its model."""
+"""The demands of the tests of capture on a graph and its model."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _SMALL = {
     "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16, "decoder_hidden_size": 64,
     "max_position_embeddings": 512, "num_query_tokens": 4, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
 }  # fmt: skip
-"""What a config of this setting gets, where it has more."""
+"""The most that a config gets for this setting."""
 
 
 def parts_of(config: Any) -> list[Any]:
@@ -91,7 +91,7 @@ def _set_heads(config: Any, before: dict[str, Any]) -> None:
 
 
 def _set_rotation(config: Any) -> None:
-    """Share what is rotated of a head among time, height and width."""
+    """Share the rotated part of a head among time, height and width."""
     rope = getattr(config, "rope_parameters", None)
     if not isinstance(rope, dict) or not rope or any(isinstance(value, dict) for value in rope.values()):
         return

@@ -31,7 +31,7 @@ def case_of(name: str) -> Case:
 
 
 class StopError(Exception):
-    """What a hook raises at the end of a recording, and in no ordinary run."""
+    """The error that a hook raises at the end of a recording, and in no ordinary run."""
 
 
 def fail_in_last_layer(case: Case) -> Any:

@@ -1,4 +1,4 @@
-"""What a person is told when a model cannot be captured."""
+"""Messages where a model cannot be captured."""
 
 from __future__ import annotations
 

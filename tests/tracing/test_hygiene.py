@@ -193,7 +193,7 @@ class WaitsInside(Perceptron):
 
 
 def in_thread(act: Callable[[], Any]) -> Callable[[], None]:
-    """A call that runs `act` in another thread to its end, and raises what it raised."""
+    """A call that runs `act` in another thread to its end, and raises its error."""
 
     def run() -> None:
         errors: list[BaseException] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -92,6 +94,31 @@ def test_heights_that_have_to_be_widths_are_free_together() -> None:
     torch.testing.assert_close(gm(x), model(x))
     with pytest.raises(InputSizeError, match="width == height"):
         gm(x[..., :40])
+
+
+class TakesEven(LooksAtHeight):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) if 2 * math.ceil(x.shape[2] / 2) == x.shape[2] else x
+
+
+class TakesLongDiagonals(LooksAtHeight):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) if (x.shape[2] ** 2 + x.shape[3] ** 2) ** 0.5 > 20 else x
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused", "condition"), [(TakesEven, (51, 40), "math.ceil"), (TakesLongDiagonals, (9, 9), "height")]
+)
+def test_a_condition_may_hold_roundings_and_roots(
+    kind: type[nn.Module], refused: tuple[int, int], condition: str
+) -> None:
+    model = build(kind)
+    gm = capture(model, (torch.zeros(2, 3, 32, 32),))
+    assert list(gm.meta["fxopt"].free) == ["batch", "height", "width"]
+    x = torch.randn(3, 3, 50, 40, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(gm(x), model(x))
+    with pytest.raises(InputSizeError, match=condition):
+        gm(torch.zeros(2, 3, *refused))
 
 
 def test_a_recording_that_would_take_long_has_fixed_heights(monkeypatch: pytest.MonkeyPatch) -> None:

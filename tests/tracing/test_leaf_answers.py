@@ -49,7 +49,7 @@ class InARow(nn.Module):
 
 
 def recorded(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[str, list[Any]]:
-    """The code of the graph, and what is known of each node."""
+    """The code of the graph, and the known facts of each node."""
     gm = capture(model, args, kwargs)
     assert gm.meta["fxopt"].rung == "symbolic"
     return gm.code, [(node.name, node.meta.get("tensor_info")) for node in gm.graph.nodes]

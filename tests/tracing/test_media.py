@@ -58,7 +58,7 @@ def test_a_model_runs_on_what_is_made_for_it(model_type: str, inputs: list[str])
 
 
 SEEING = ("llava", "internvl", "idefics", "mllama", "aya_vision", "gemma3", "cohere2_vision", "lfm2_vl", "siglip2",
-          "kosmos-2")  # fmt: skip
+          "kosmos-2", "idefics3")  # fmt: skip
 
 
 @pytest.mark.slow
@@ -72,14 +72,17 @@ def test_text_with_images(model_type: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("model_type", "line"), [("qwen2_vl", "grid_thw.tolist()"), ("mistral3", "size[0] // self.patch_size")]
+    ("model_type", "line"),
+    [
+        ("qwen2_vl", "grid_thw.tolist()"),
+        ("qwen2_5_vl", "grid_thw.tolist()"),
+        ("mistral3", "size[0] // self.patch_size"),
+    ],
 )
 def test_grids_and_sizes_in_tensors_are_data_that_the_model_decides_by(model_type: str, line: str) -> None:
     """Qwen-VL and Pixtral, inside Mistral 3, cut images by numbers that they read from a tensor."""
     model = small(model_type)
     inputs = example_inputs(model)
-    if model_type == "qwen2_vl":  # it counts positions by the mask
-        del inputs["attention_mask"]
     with pytest.raises(CaptureError) as caught:
         capture(model, kwargs=inputs)
     assert caught.value.line is not None

@@ -1,4 +1,4 @@
-"""Every node that gives a tensor says what it is, in which module it lies, and which line of the model made it."""
+"""Every node that gives a tensor says its shape and dtype, its module, and the line of the model that made it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH, SEQUENCE = 5, 19
 
 
 class Values(Interpreter):
-    """Runs a graph and keeps what each node gave, with the shapes of then."""
+    """Runs a graph and keeps the value of each node, with the shapes of then."""
 
     def __init__(self, gm: GraphModule) -> None:
         super().__init__(gm)
@@ -33,7 +33,7 @@ class Values(Interpreter):
 
 
 def assert_told(gm: GraphModule, *args: Any, **kwargs: Any) -> None:
-    """Run `gm`, and compare what each node says of itself with the tensor that it gave."""
+    """Run `gm`, and compare the metadata of each node with the tensor that it gave."""
     placeholders = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
     given = dict(zip(placeholders, args)) | kwargs
     run = Values(gm)
@@ -64,7 +64,7 @@ def size_at(place: str, inputs: dict[str, Any]) -> int:
 
 
 def is_input(node: Node) -> bool:
-    """A placeholder, or what lies in one."""
+    """A placeholder, or a part of one."""
     if node.op == "placeholder":
         return True
     return getattr(node.target, "__name__", "") in ("getitem", "tensors_of") and is_input(node.args[0])

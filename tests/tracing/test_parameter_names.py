@@ -1,4 +1,4 @@
-"""Inputs, parameters and layers called like what generated code uses."""
+"""Inputs, parameters and layers called like names that generated code uses."""
 
 from __future__ import annotations
 
@@ -94,6 +94,48 @@ def test_a_graph_from_elsewhere_whose_input_hides_a_constant_is_refused() -> Non
 def test_an_input_called_self_is_refused() -> None:
     with pytest.raises(InputError, match=r"called self.*generated code calls the graph module that: rename it"):
         capture(named("self"), (X, Y))
+
+
+class OneLetter(nn.Module):
+    """Its inputs differ in underscores alone, and one would be called self without its own."""
+
+    def forward(self, x: Tensor, x_: Tensor, _x: Tensor, *rest: Tensor, self_: Tensor) -> Tensor:
+        return x + 2 * x_ - 3 * _x + 4 * rest[0] + 5 * self_
+
+
+@pytest.mark.parametrize("rung", ["plain", "symbolic"])
+def test_inputs_whose_names_differ_in_underscores_alone_are_kept_apart(
+    rung: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if rung == "symbolic":
+        monkeypatch.setattr(rungs, "is_plain", lambda model: False)
+    model, args = OneLetter().eval(), tuple(torch.randn(2, 4) for _ in range(4))
+    kwargs = {"self_": torch.randn(2, 4)}
+    gm = capture(model, args, kwargs)
+    assert gm.meta["fxopt"].rung == rung
+    assert same(gm(*args, **kwargs), model(*args, **kwargs))
+
+
+class AnyName(nn.Module):
+    """Its inputs come by any keyword, or by place beside one that is called like a place."""
+
+    def forward(self, *rest: Tensor, rest_0: Tensor | None = None, _x: Tensor | None = None, **more: Tensor) -> Tensor:
+        parts = [*rest, *(part for part in (rest_0, _x) if part is not None), *more.values()]
+        return sum(((index + 1) * part for index, part in enumerate(parts)), torch.zeros(4))
+
+
+@pytest.mark.parametrize("names", [("rest_0",), ("_x",), ("rest_0", "_y", "y"), ("__", "rest_0_2")])
+def test_an_input_given_by_keyword_keeps_its_name_beside_any_number_of_others(names: tuple[str, ...]) -> None:
+    model, args = AnyName().eval(), (torch.randn(2, 4), torch.randn(2, 4))
+    kwargs = {name: torch.randn(2, 4) for name in names}
+    gm = capture(model, args, kwargs)
+    assert same(gm(*args, **kwargs), model(*args, **kwargs))
+
+
+@pytest.mark.parametrize("name", ["a.b", "in", "1", ""])
+def test_an_input_that_no_function_can_name_is_refused_with_its_name(name: str) -> None:
+    with pytest.raises(InputError, match=f"the input '{name}' is no name that a function of Python can give"):
+        capture(AnyName().eval(), (), {name: X})
 
 
 @pytest.mark.parametrize("name", ["torch", "inf", "nan", "device", "NoneType", "slice", "getattr"])

@@ -1,4 +1,4 @@
-"""Architectures that were slow to capture, or fixed more than they need: what they give, and the lines that decide."""
+"""Architectures that were slow to capture, or fixed more than they need: their sizes, and the lines that decide."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_loop_over_the_length_of_a_tensor_fixes_it_at_its_line() -> None:
 
 # ---------------------------------------------------------------- a budget that is spent
 class Clock:
-    """CPU time, and what `TakesLongForSequences` adds to it."""
+    """CPU time, and the time that `TakesLongForSequences` adds to it."""
 
     added = 0.0
 

@@ -100,7 +100,7 @@ def test_something_else_is_captured_anew(
 
 def test_other_code_captures_anew(store: CaptureStore, captures: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     store.capture("it", Scaled().eval(), [X])
-    monkeypatch.setattr(stored, "_code", lambda: "another version of torch")
+    monkeypatch.setattr(stored, "code_version", lambda: "another version of torch")
     store.capture("it", Scaled().eval(), [X])
     assert len(captures) == 2
 

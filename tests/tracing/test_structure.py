@@ -25,7 +25,7 @@ class Box:
 
 @dataclasses.dataclass
 class Output(collections.OrderedDict[str, Any]):
-    """As the ModelOutput of transformers: what is assigned becomes an item, in the order of assignment."""
+    """As the ModelOutput of transformers: an assigned attribute becomes an item, in the order of assignment."""
 
     first: Any = None
     second: Any = None

@@ -1,4 +1,4 @@
-"""One model of each family in detail: what its graph knows, shares and refuses. `matrix` has all models."""
+"""One model of each family in detail: facts, sharing and refusals of its graph. `matrix` has all models."""
 
 from __future__ import annotations
 

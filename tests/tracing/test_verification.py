@@ -46,6 +46,21 @@ class SkipsMasksThatBeginWithOne(SkipsFullMasks):
         return not bool(mask.all()) and bool(mask[:, 0].all())
 
 
+class CountsByTheMask(nn.Module):
+    """Numbers the tokens that are there, row by row, as Qwen-VL does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Tensor:
+        positions = torch.zeros_like(x)
+        for row, there in enumerate(attention_mask.tolist()):
+            places = [place for place, one in enumerate(there) if one]
+            positions[row, places] = torch.arange(float(len(places)))[:, None]
+        return self.linear(x) + positions
+
+
 def test_a_model_that_computes_otherwise_at_a_full_mask_is_guarded() -> None:
     model = build(SkipsFullMasks)
     gm = capture(model, (X, PADDED))
@@ -87,6 +102,21 @@ def test_a_graph_with_baked_values_tells_of_the_other_way() -> None:
 def test_a_decision_by_other_data_in_a_mask_is_refused() -> None:
     with pytest.raises(CaptureError, match="decides by the values in attention_mask"):
         capture(build(SkipsMasksThatBeginWithOne), (X, PADDED.flip(1)))
+
+
+def test_a_graph_with_baked_values_is_for_the_mask_that_it_was_decided_by() -> None:
+    model, mask = build(CountsByTheMask), PADDED.flip(1)
+    with pytest.raises(CaptureError, match="allow_baked=True"):
+        capture(model, (X, mask))
+    gm = capture(model, (X, mask), allow_baked=True)
+    report = gm.meta["fxopt"]
+    assert report.notes[-1].startswith("holds for the zeros and ones of the example's attention_mask")
+    assert pickle.loads(pickle.dumps(report)).checks == report.checks
+    for each in (gm, copy.deepcopy(gm)):
+        torch.testing.assert_close(each(X + 1, mask.bool()), model(X + 1, mask))
+        for other in (FULL, PADDED):
+            with pytest.raises(InputError, match="which here has zeros elsewhere or another shape: capture again"):
+                each(X, other)
 
 
 class AsksForABatchOfOne(nn.Module):

@@ -20,7 +20,7 @@ TRANSFORMERS: dict[str, Callable[[], nn.Module]] = {
         "T5ForConditionalGeneration", "ViTForImageClassification", "ResNetForImageClassification", "GroupViTModel",
     )
 }  # fmt: skip
-"""One model of each family, for what is tested in detail; `tests.tracing.matrix` has all."""
+"""One model of each family, for tests in detail; `tests.tracing.matrix` has all."""
 
 
 def leaf_calls(model: nn.Module, *args: Any, **kwargs: Any) -> list[str]:

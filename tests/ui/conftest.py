@@ -1,4 +1,4 @@
-"""Of a run of some panels alone, Streamlit's AppTest sees what these draw and nothing else of the page.
+"""Of a run of some panels alone, Streamlit's AppTest sees these panels alone.
 
 So here the whole page is drawn each time; that panels alone show the same is for the tests in a browser.
 """
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from fxopt.ui import graph_panel, panel, waiting
-from tests.ui.visitor import APP, assert_usable
+from fxopt.ui import costs, graph_panel, latency_tab, panel, site_evidence, site_search, waiting, whole_graph
+from fxopt.ui.command import PAGE
+from fxopt.ui.one_in_line import Line
+from tests.ui.visitor import assert_usable
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +21,7 @@ def whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
         return draw
 
     def whole_page_again(panels: Any = None) -> None:
-        """What follows a callback anyway."""
+        """The run that follows a callback anyway."""
 
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
     monkeypatch.setattr(graph_panel, "HEAD_START_SECONDS", 0)
@@ -27,9 +29,17 @@ def whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(panel, "rerun", whole_page_again)
 
 
+@pytest.fixture(autouse=True)
+def own_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test waits for no measurement that another one of this process has left running."""
+    line = Line()
+    for module in (whole_graph, costs, latency_tab, site_search, site_evidence):
+        monkeypatch.setattr(module, "MEASUREMENTS", line)
+
+
 @pytest.fixture
 def app() -> AppTest:
     """The page as it opens."""
-    opened = AppTest.from_file(str(APP), default_timeout=120).run()
+    opened = AppTest.from_file(str(PAGE), default_timeout=120).run()
     assert_usable(opened)
     return opened

@@ -10,12 +10,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.evidence import critical_path, work_costs
-from fxopt.ui import costs, waiting
+from fxopt.ui import costs, limits, waiting
+from fxopt.ui.viewing import select
 from tests.ui.visitor import FOLD, session, texts
 
 
 def sent(app: AppTest) -> dict[str, Any]:
-    """What the graph component was sent."""
+    """The data that the graph component was sent."""
     [data] = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
     found: dict[str, Any] = data
     return found
@@ -34,6 +35,22 @@ def test_bars_tell_the_cost_that_was_chosen(app: AppTest) -> None:
         assert max(share for share, _ in bars.values()) == 1
         assert all(word in told for _, told in bars.values())
     assert sent(choose(app, "none"))["bars"] == {}
+
+
+def test_bars_tell_the_time_that_was_measured(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
+    bars = sent(choose(app, "time"))["bars"]
+    assert max(share for share, _ in bars.values()) == 1
+    assert all(told.endswith(("ns", "us", "ms")) for _, told in bars.values())
+
+
+def test_a_run_that_is_too_large_for_the_server_is_not_timed(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
+    monkeypatch.setattr(limits, "MOST_FLOPS", 1)
+    choose(app, "time")
+    assert sent(app)["bars"] == {}
+    assert "one run takes" in texts(app)
+    assert not app.exception
 
 
 def test_a_picture_whose_cost_is_still_being_counted_is_not_foreseen(
@@ -88,20 +105,20 @@ def test_the_table_of_nodes_tells_costs_and_the_critical_path(app: AppTest) -> N
 
 
 def test_acts_in_the_graph_are_done_once_each_in_their_order(app: AppTest) -> None:
-    unfolded = session(app).unfolded
+    unfolded = session(app).view.unfolded
     app.session_state["graph"] = {"events": [[1, "select", "stem_relu"], [2, "fold", "stem"], [3, "select", "@stem"]]}
     app.run()
-    assert session(app).unfolded == unfolded - {"stem"}
-    assert session(app).selected == "@stem"
+    assert session(app).view.unfolded == unfolded - {"stem"}
+    assert session(app).view.selected == "@stem"
     assert sent(app)["heard"] == 3
     app.session_state["graph"] = {"events": [[3, "select", "@stem"], [4, "select", None]]}
     app.run()
-    assert (session(app).selected, session(app).unfolded) == ("", unfolded - {"stem"})
+    assert (session(app).view.selected, session(app).view.unfolded) == ("", unfolded - {"stem"})
 
 
 def evidence_of(app: AppTest, pass_name: str, site: str) -> AppTest:
-    """Open what is known of a site."""
-    session(app).select(site)
+    """Open the evidence of a site."""
+    select(session(app), site)
     app.session_state[f"evidence of {pass_name} at {site}"] = True
     return app.run()
 
@@ -121,7 +138,7 @@ def test_the_latency_of_one_site_is_measured_beside_the_page_and_can_be_cancelle
     evidence_of(app, FOLD, "stem_norm")
     app.button(key=f"latency of {FOLD} at stem_norm").click().run()
     assert not app.exception
-    [evidence] = session(app).remember("site evidence", None, dict).values()
+    [evidence] = session(app).memo.remember("site evidence", None, dict).values()
     evidence.latency.wait()
     evidence_of(app, FOLD, "stem_norm")
     assert "with the site against without it" in texts(app)

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from fxopt import ALL_PASSES
 from fxopt.core import fingerprint
+from fxopt.ui.viewing import select
 from tests.ui.visitor import badge, session, shown_marks, texts, toggle
 
 AFTER_PASSES = string.ascii_uppercase[len(ALL_PASSES) :]
@@ -25,7 +26,7 @@ def app(app: AppTest) -> AppTest:
 
 def at_node(app: AppTest, name: str, act: str = "") -> AppTest:
     """Select a node and open the form, at one of its acts."""
-    session(app).select(name)
+    select(session(app), name)
     app.session_state["edit form"] = True
     run(app)
     if act:
@@ -67,8 +68,11 @@ def test_a_constant_is_changed_switched_off_and_on_undone_and_restored(app: AppT
     assert [edit.title for edit in bench.edits] == ["set args[1] of truediv to 2.0"]
     assert "Undo with Ctrl" in messages(app)
     assert "1 site on" in badge(app)
-    assert "**Edits by hand**" in texts(app)
+    assert "By hand · " in texts(app)
     assert {"applied", "changed"} <= shown_marks(app)
+    sent = [one.proto.json for one in app.get("bidi_component")]
+    assert any("Set args[1] of truediv to 2.0" in one for one in sent), "the legend has its words"
+    assert not any("SetArgument(" in text for text in (*sent, texts(app)))
     edited = fingerprint(bench.current)
     label = next(one.label for one in app.toggle if "truediv" in one.label)
     run(toggle(app, label).set_value(False))
@@ -79,7 +83,7 @@ def test_a_constant_is_changed_switched_off_and_on_undone_and_restored(app: AppT
     run(app.button(key="icon undo").click())
     run(app.button(key="icon undo").click())
     assert bench.edits == ()
-    assert "Edits by hand" not in texts(app)
+    assert "By hand · " not in texts(app)
     assert "restored, bit for bit" in badge(app)
     assert field(app, "constant truediv args[1]").value == "3.4641016151377544"  # type: ignore[attr-defined]
 
@@ -90,7 +94,7 @@ def test_a_refused_edit_says_why_in_place_and_keeps_what_was_typed(app: AppTest)
     apply(app)
     assert "Not applied" in messages(app)
     assert "scores would fail" in messages(app)
-    assert "needs" in messages(app)
+    assert "needed" in messages(app)
     assert field(app, "constant mean args[1]").value == "2"  # type: ignore[attr-defined]
     bench = session(app).workbench
     assert not bench.can_undo
@@ -98,7 +102,7 @@ def test_a_refused_edit_says_why_in_place_and_keeps_what_was_typed(app: AppTest)
     change(app, "constant mean args[1]", "import os")
     apply(app)
     assert "is no value" in messages(app)
-    session(app).select("norm")
+    select(session(app), "norm")
     run(app)
     assert "Not applied" not in messages(app)
 
@@ -142,7 +146,7 @@ def test_each_act_of_the_form_makes_its_edit(app: AppTest) -> None:
     assert letters == list(AFTER_PASSES[:6])
     run(app.button(key="reverse all").click())
     assert "restored, bit for bit" in badge(app)
-    assert len(session(app).edits) == 6, "they are off, and still there"
+    assert len(session(app).workbench.edits) == 6, "they are off, and still there"
 
 
 def test_only_what_makes_sense_at_a_node_is_offered(app: AppTest) -> None:
@@ -200,7 +204,7 @@ def test_marks_and_letters_agree_after_an_edit_was_taken_away(app: AppTest) -> N
     sent = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
     styles = [name for name, _, _ in sent[0]["marks"]["styles"]]
     marked = {mark[1] for box in sent[0]["marks"]["boxes"].values() for mark in box if mark[0] == "changed"}
-    assert [styles[index] for index in marked] == [second.name]
+    assert [styles[index] for index in marked] == [second.summary]
     assert list(session(app).styles).index(second.name) in marked
 
 
@@ -208,8 +212,19 @@ def test_a_probe_tells_what_it_saw(app: AppTest) -> None:
     at_node(app, "mean", "Insert a module behind it")
     change(app, "insert mean", "Probe")
     apply(app)
-    session(app).select("probe")
+    select(session(app), "probe")
     run(app)
     assert "Saw nothing yet" in texts(app)
     run(app.button(key="run example").click())
     assert "Saw float32 8 x 48, from " in texts(app).replace("\\", "")
+
+
+def test_a_pass_that_finds_the_same_sites_behind_the_edits_says_so(app: AppTest) -> None:
+    bench = session(app).workbench
+    run(toggle(app, "MergeLinears").set_value(True))
+    assert "runs before" not in texts(app)
+    at_node(app, "truediv", "Change its constants")
+    change(app, "constant truediv args[1]", "2.0")
+    apply(app)
+    assert [state.name for state in bench.states][:2] == ["MergeLinears", bench.edits[0].name]
+    assert "It runs before 1 edit by hand; behind, it finds the same sites." in texts(app)

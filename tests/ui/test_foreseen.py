@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fxopt.models import model_source
+from fxopt.ui.acts import answer, redo, switch_current, turn, undo
 from fxopt.ui.foreseen import ACTS, PICTURES, End, Foreseen
 from fxopt.ui.open_model import captured
 from fxopt.ui.session import Session
 from fxopt.ui.switches import as_class, widget_of
+from fxopt.ui.viewing import look_at, select
 from fxopt.workbench import Choice, Sites
 
 MERGE, BIAS = "MergeLinears", "FuseBiasInLinear"
@@ -22,13 +24,13 @@ def session() -> Session:
 
 def switch(session: Session, name: str, on: bool, sites: Sites = None, place: str = "") -> str:
     """Switch as the page does; gives the class of the switch."""
-    session.turn(name, sites, on, widget=widget_of(name, place))
+    turn(session, name, sites, on, widget=widget_of(name, place))
     return as_class(widget_of(name, place))
 
 
 def ends(session: Session) -> dict[str, End]:
     entered = widget_of(*session.entered[:2]) if session.entered is not None else ""
-    return session.foreseen.ends(session.workbench, session.looked_at, entered)
+    return session.foreseen.ends(session.workbench, session.view.looked_at, entered)
 
 
 def test_a_switch_leads_back_to_where_it_came_from(session: Session) -> None:
@@ -46,7 +48,7 @@ def test_sites_lead_back_as_well_alone_and_together(session: Session) -> None:
     sites = [site.site for site in session.workbench.state_of(MERGE).sites]
     one = switch(session, MERGE, on=True, sites=sites[0], place=sites[0])
     assert ends(session)[one] == (start, MERGE)
-    session.undo()
+    undo(session)
     both = switch(session, MERGE, on=True, sites=frozenset(sites), place="all layers")
     assert ends(session)[both] == (start, MERGE)
 
@@ -56,10 +58,10 @@ def test_nothing_is_foreseen_where_going_off_could_have_to_be_asked_about(sessio
     act = switch(session, MERGE, on=True)
     assert act not in ends(session), "fused biases may rest on it"
     switch(session, MERGE, on=False)
-    assert session.question is not None
+    assert session.view.question is not None
     assert act not in ends(session)
-    session.answer(sure=True)
-    session.undo()
+    answer(session, sure=True)
+    undo(session)
     assert act not in ends(session), "it is asked about again"
 
 
@@ -83,25 +85,25 @@ def test_a_pass_with_a_site_left_out_does_not_come_back_as_it_was(session: Sessi
 
 def test_enter_leads_where_the_switch_does_that_it_stands_for(session: Session) -> None:
     start = session.workbench.choices
-    session.look_at(MERGE)
-    session.switch_current()
+    look_at(session, MERGE)
+    switch_current(session)
     assert ends(session)["Enter"] == (start, MERGE)
     site = session.workbench.state_of(MERGE).sites[0].site
-    session.select(site)
+    select(session, site)
     assert "Enter" not in ends(session), "it would switch this site, which was never switched alone"
-    session.look_at("")
+    look_at(session, "")
     assert "Enter" not in ends(session)
 
 
 def test_undo_redo_and_reverse_all_are_always_foreseen(session: Session) -> None:
     start = session.workbench.choices
     assert ends(session).keys() == {"reverse-all"}
-    session.turn(MERGE, None, on=True)
+    turn(session, MERGE, None, on=True)
     merged = session.workbench.choices
     assert ends(session) == {"icon-undo": (start, MERGE), "reverse-all": (start, MERGE)}
-    session.undo()
+    undo(session)
     assert ends(session)["icon-redo"] == (merged, MERGE)
-    session.redo()
+    redo(session)
     assert session.workbench.choices == merged
 
 

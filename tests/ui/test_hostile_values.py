@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.models import model_source
-from fxopt.ui.fault import FAULT, look_of
+from fxopt.ui.fault import FAULT
 from fxopt.ui.keys import Heard, act
 from fxopt.ui.open_model import captured
 from fxopt.ui.session import Session
+from fxopt.ui.viewing import select
 from tests.ui.visitor import assert_usable, session, texts
 
 TEXTS = (
@@ -43,17 +45,17 @@ def assert_sound(app: AppTest) -> None:
     of = session(app)
     known = {*of.view_of("Original").by_name, *of.view_of("Now").by_name}
     paths = {*of.view_of("Original").module_classes, *of.view_of("Now").module_classes}
-    assert of.shown in ("Original", "Now")
-    assert of.unfolded <= paths
-    assert not of.selected or of.selected in known or of.selected[1:].partition("#")[0] in paths
+    assert of.view.shown in ("Original", "Now")
+    assert of.view.unfolded <= paths
+    assert not of.view.selected or of.view.selected in known or of.view.selected[1:].partition("#")[0] in paths
 
 
 def assert_next_act_works(app: AppTest) -> None:
     heard = sent(app, "keys")["heard"]
-    before = session(app).looked_at
+    before = session(app).view.looked_at
     app.session_state["keys"] = {"pressed": [[heard + 1, "ArrowDown"]]}
     app.run()
-    assert session(app).looked_at != before
+    assert session(app).view.looked_at != before
     assert_sound(app)
 
 
@@ -126,7 +128,7 @@ def test_a_config_of_any_content_ends_in_a_message(open_page: AppTest, tmp_path:
 
 def test_any_text_in_the_form_of_edits_is_an_edit_or_ends_in_a_message(app: AppTest) -> None:
     app.session_state["edit form"] = True
-    session(app).select("flatten")
+    select(session(app), "flatten")
     app.run()
     fields = [field.key for field in app.text_input]
     assert fields
@@ -185,12 +187,12 @@ def _random(order: random.Random, depth: int) -> Any:
 
 
 def test_a_message_with_a_hundred_thousand_acts_does_a_few_and_says_so(app: AppTest) -> None:
-    before = session(app).unfolded
+    before = session(app).view.unfolded
     app.session_state["graph"] = {"events": [[i, "fold", "stem"] for i in range(1, 100_001)]}
     app.session_state["keys"] = {"pressed": [[i, "ArrowDown"] for i in range(1, 20_001)]}
     app.run()
     assert_sound(app)
-    assert session(app).unfolded == before  # an even number of them
+    assert session(app).view.unfolded == before  # an even number of them
     assert sorted(toast.value.split()[0] for toast in app.toast) == ["19,936", "99,936"]
     assert sent(app, "keys")["heard"] == 20_000
     assert sent(app, "graph")["heard"] == 100_000
@@ -208,12 +210,12 @@ def test_an_act_that_fails_leaves_the_session_as_it_was(app: AppTest, monkeypatc
         self.looked_at, self.selected, self.shown = "", "nobody", None  # type: ignore[assignment]
         raise RuntimeError("half done")
 
-    before = look_of(session(app))
+    before = session(app).view
     monkeypatch.setattr("fxopt.workbench.Workbench.undo", half_done)
     monkeypatch.setattr("fxopt.ui.keys._ACTS", {"undo": lambda session: half_done(session)})
     app.session_state["keys"] = {"pressed": [[1, "undo"]]}
     app.run()
-    assert look_of(session(app)) == before
+    assert session(app).view == before
     assert "half done" in app.toast[0].value
     assert_sound(app)
 
@@ -221,9 +223,9 @@ def test_an_act_that_fails_leaves_the_session_as_it_was(app: AppTest, monkeypatc
 def test_a_panel_that_fails_is_a_message_and_the_session_goes_back(
     app: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session(app).selected = 7  # type: ignore[assignment]
+    session(app).view = replace(session(app).view, selected=7)  # type: ignore[arg-type]
     app.run()
-    assert session(app).selected == ""
+    assert session(app).view.selected == ""
     assert_sound(app)
     monkeypatch.setattr("fxopt.ui.inspector._inspector", lambda session: 1 / 0)
     app.run()

@@ -12,6 +12,7 @@ from fxopt.errors import ModelError
 from fxopt.evidence import Demand
 from fxopt.models import model_source
 from fxopt.ui import limits
+from fxopt.ui.example import check_runs
 from fxopt.ui.job import Job
 from fxopt.ui.limits import check_demand
 from fxopt.ui.open_model import captured
@@ -61,12 +62,12 @@ def test_evidence_that_would_take_too_much_is_refused(app: AppTest, monkeypatch:
 
 def test_a_graph_that_an_edit_made_large_is_not_run(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     of = session(app)
-    of.check_demand()
+    check_runs(of)
     monkeypatch.setattr(limits, "MOST_FLOPS", of.opened.demand.flops + 10)
-    of.check_demand()
+    check_runs(of)
     of.workbench.edit(Insert("stem_conv", "GELU"))
     with pytest.raises(ModelError, match="is too large"):
-        of.check_demand()
+        check_runs(of)
 
 
 def test_work_ends_when_its_visitor_has_left() -> None:

@@ -1,4 +1,4 @@
-"""What is marked in the graph, as a function of what the workbench says."""
+"""The marks in the graph, as a function of the workbench."""
 
 from __future__ import annotations
 

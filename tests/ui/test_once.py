@@ -1,4 +1,4 @@
-"""What is the same for all visitors is made once, and those who open a model at once take turns."""
+"""Answers that are the same for all visitors are made once, and those who open a model at once take turns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from fxopt.edits import ReplaceModule
 from fxopt.models import ZOO
+from fxopt.ui.acts import edit, move, turn
 from fxopt.ui.once import Once
 from fxopt.ui.open_model import captured
 from fxopt.ui.session import Session
@@ -73,21 +74,21 @@ def test_visitors_with_the_same_choices_see_one_view_and_it_is_that_of_their_own
 ) -> None:
     assert two[0].view_of("Now") is two[1].view_of("Original")
     for one in two:
-        one.turn(FOLD, None, on=True)
-        one.turn("FuseBiasInLinear", None, on=True)
+        turn(one, FOLD, None, on=True)
+        turn(one, "FuseBiasInLinear", None, on=True)
     assert two[0].view_of("Now") is two[1].view_of("Now")
     for one in two:
         assert one.view_of("Now").digest == GraphView.of(one.workbench.current).digest
-    two[0].turn("FuseBiasInLinear", None, on=False)
+    turn(two[0], "FuseBiasInLinear", None, on=False)
     assert two[0].view_of("Now").digest != two[1].view_of("Now").digest
-    two[0].move(FOLD, 1)
+    move(two[0], FOLD, 1)
     assert two[0].view_of("Now").digest == GraphView.of(two[0].workbench.current).digest
 
 
 def test_at_other_sizes_a_visitor_has_the_same_computed_weights(two: tuple[Session, Session]) -> None:
     other = Session(captured(ZOO[0].key, "", 3, None, ZOO[0]))
     for one in (two[0], other):
-        one.turn(FOLD, None, on=True)
+        turn(one, FOLD, None, on=True)
     weights = [{id(weight) for weight in one.workbench.current.parameters()} for one in (two[0], other)]
     assert weights[0] == weights[1]
     assert weights[0] - {id(weight) for weight in other.opened.model.parameters()}, "some were computed"
@@ -95,11 +96,11 @@ def test_at_other_sizes_a_visitor_has_the_same_computed_weights(two: tuple[Sessi
 
 def test_an_edit_by_hand_is_seen_by_the_one_who_made_it(two: tuple[Session, Session]) -> None:
     first, second = two
-    first.edit("stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
-    assert first.answer_to_edit is not None
-    assert first.answer_to_edit.refusal is None, first.answer_to_edit.refusal
-    second.turn(FOLD, None, on=True)
-    first.turn(FOLD, None, on=True)
+    edit(first, "stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
+    assert first.outcome_of_edit is not None
+    assert first.outcome_of_edit.refusal is None, first.outcome_of_edit.refusal
+    turn(second, FOLD, None, on=True)
+    turn(first, FOLD, None, on=True)
     assert first.view_of("Now") is not second.view_of("Now")
     for one in two:
         assert one.view_of("Now").digest == GraphView.of(one.workbench.current).digest

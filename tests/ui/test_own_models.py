@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from fxopt.errors import ModelError
 from fxopt.ui import command
+from fxopt.ui.command import PAGE
 from fxopt.ui.own_models import OwnModel, offer, offered
 from fxopt.ui.recipe_form import recipe_of
 from fxopt_cli.main import cli
-from tests.ui.visitor import APP, FOLD, assert_usable, badge, session, switch
+from tests.ui.visitor import FOLD, assert_usable, badge, session, switch
 
 FILE = Path(__file__).parent.parent / "cli" / "models.py"
 
@@ -38,7 +39,7 @@ def test_a_model_of_a_file_is_open_when_the_page_opens(served: list[command.Serv
     done = CliRunner().invoke(cli, ["app", f"{FILE}:make", "--headless"])
     assert done.exit_code == 0, done.output
     assert served[0].headless
-    app = AppTest.from_file(str(APP), default_timeout=120).run()
+    app = AppTest.from_file(str(PAGE), default_timeout=120).run()
     assert_usable(app)
     assert app.selectbox(key="model").options[0] == f"{FILE}:make"
     assert session(app).opened.source.title == f"{FILE}:make"
@@ -46,6 +47,14 @@ def test_a_model_of_a_file_is_open_when_the_page_opens(served: list[command.Serv
     switch(app, FOLD, True)
     assert "1 site on" in badge(app)
     assert recipe_of(session(app)).model.name == f"{FILE}:make"
+
+
+@pytest.mark.slow
+def test_a_capture_that_fails_is_told_in_the_terminal_and_the_page_is_served(served: list[command.Serving]) -> None:
+    done = CliRunner().invoke(cli, ["app", f"{FILE}:branches"])
+    assert done.exit_code == 0
+    assert "models.py:branches: no way of capturing Branches worked" in done.stderr
+    assert len(served) == 1
 
 
 @pytest.mark.slow
@@ -63,7 +72,7 @@ def test_models_of_one_name_and_broken_ones_are_refused_in_the_terminal(served: 
 
 
 def test_a_refused_offer_leaves_the_one_before() -> None:
-    first = OwnModel("first", nn.ReLU(), (torch.rand(3),), {})
+    first = OwnModel.of("first", nn.ReLU(), (torch.rand(3),))
     offer([first])
     with pytest.raises(ModelError, match="one name"):
         offer([first, first])

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any
 
 import pytest
+import streamlit as st
 
 from fxopt.models import ZOO
 from fxopt.ui import fault, panel
+from fxopt.ui.acts import turn
+from fxopt.ui.evidence_panel import TABS, _shown_by_open_tab
+from fxopt.ui.numerics_tab import ask_to_compare
 from fxopt.ui.open_model import captured
 from fxopt.ui.panel import ALL, acting, redraw
 from fxopt.ui.session import Session
+from fxopt.ui.viewing import look_at, select, show
 
 
 class WholePageError(Exception):
-    """What Streamlit's rerun does: nothing after it is done."""
+    """Streamlit's rerun: nothing after it is done."""
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was asked to be drawn again; ``"page"`` for the whole page."""
+    """The panels asked to be drawn again; ``"page"`` for the whole page."""
     asked: list[Any] = []
 
     def rerun(panels: Any = "page") -> None:
@@ -47,10 +53,15 @@ def the_page(session: Session) -> list[str]:
 
     def both(session: Session) -> None:
         drawn.append(ALL)
-        draw(session, "graph", lambda session: session.selected + session.shown, lambda _: drawn.append("graph"))
-        draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+        draw(
+            session,
+            "graph",
+            lambda session: session.view.selected + session.view.shown,
+            lambda _: drawn.append("graph"),
+        )
+        draw(session, "inspected", lambda session: session.view.selected, lambda _: drawn.append("inspected"))
 
-    draw(session, ALL, lambda session: session.looked_at, both)
+    draw(session, ALL, lambda session: session.view.looked_at, both)
     return drawn
 
 
@@ -64,52 +75,57 @@ def test_the_page_draws_every_panel_once_and_asks_for_nothing(session: Session, 
 
 def test_only_panels_that_would_show_something_else_are_drawn_again(session: Session, asked: list[Any]) -> None:
     the_page(session)
-    acting(session, session.select)("stem_conv")
-    acting(session, session.show)("Original")
+    acting(session, partial(select, session))("stem_conv")
+    acting(session, partial(show, session))("Original")
     assert asked == [["graph", "inspected"], ["graph", "inspected"]]
     the_page(session)
-    acting(session, session.show)("Now")
+    acting(session, partial(show, session))("Now")
     assert asked[2:] == [["graph"]]
 
 
 def test_the_panel_around_all_is_drawn_in_place_of_those_in_it(session: Session, asked: list[Any]) -> None:
     the_page(session)
-    session.select("stem_conv")
-    acting(session, session.look_at)("MergeLinears")
+    select(session, "stem_conv")
+    acting(session, partial(look_at, session))("MergeLinears")
     assert asked == [ALL]
 
 
 def test_a_panel_that_runs_alone_asks_for_the_page_where_more_has_changed(session: Session, asked: list[Any]) -> None:
-    """What came together with the click that it was run for may change others as well."""
+    """An act that came with the click of the run may change others as well."""
     the_page(session)
-    session.show("Original")
+    show(session, "Original")
     drawn: list[str] = []
     with pytest.raises(WholePageError):
-        draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+        draw(session, "inspected", lambda session: session.view.selected, lambda _: drawn.append("inspected"))
     assert not drawn
-    draw(session, "graph", lambda session: session.selected + session.shown, lambda _: drawn.append("graph"))
-    draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+    draw(session, "graph", lambda session: session.view.selected + session.view.shown, lambda _: drawn.append("graph"))
+    draw(session, "inspected", lambda session: session.view.selected, lambda _: drawn.append("inspected"))
     assert drawn == ["graph", "inspected"]
     assert asked == ["page"]
 
 
 def test_panels_that_run_together_wait_for_each_other(session: Session, asked: list[Any]) -> None:
     the_page(session)
-    acting(session, session.select)("stem_conv")
+    acting(session, partial(select, session))("stem_conv")
     drawn: list[str] = []
-    draw(session, "graph", lambda session: session.selected, lambda _: drawn.append("graph"))
-    draw(session, "inspected", lambda session: session.selected, lambda _: drawn.append("inspected"))
+    draw(session, "graph", lambda session: session.view.selected, lambda _: drawn.append("graph"))
+    draw(session, "inspected", lambda session: session.view.selected, lambda _: drawn.append("inspected"))
     assert drawn == ["graph", "inspected"]
     assert asked == [["graph", "inspected"]]
 
 
 def test_what_the_visitor_did_is_done_before_a_panel_is_drawn_alone(session: Session, asked: list[Any]) -> None:
     the_page(session)
-    session.listen("graph", lambda session: session.select("stem_relu"))
+    session.listen("graph", lambda session: select(session, "stem_relu"))
     seen: list[str] = []
     with pytest.raises(WholePageError):
-        draw(session, "inspected", lambda session: session.selected, lambda session: seen.append(session.selected))
-    assert session.selected == "stem_relu"
+        draw(
+            session,
+            "inspected",
+            lambda session: session.view.selected,
+            lambda session: seen.append(session.view.selected),
+        )
+    assert session.view.selected == "stem_relu"
     assert not seen
 
 
@@ -122,7 +138,24 @@ def test_a_panel_that_fails_is_a_message_and_leaves_the_others_to_be_drawn_alone
     def fails(session: Session) -> None:
         raise ZeroDivisionError
 
-    draw(session, ALL, lambda session: session.looked_at, fails)
+    draw(session, ALL, lambda session: session.view.looked_at, fails)
     assert len(said) == 1
     assert "ZeroDivisionError" in said[0]
     assert not session.drawn.everything
+
+
+def test_the_open_tab_alone_decides_when_the_evidence_is_drawn_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown_by(tab: str) -> Hashable:
+        monkeypatch.setattr(st, "session_state", {"evidence": tab} if tab else {})
+        return _shown_by_open_tab(session)
+
+    before = {tab.name: shown_by(tab.name) for tab in TABS}
+    assert shown_by("") == before["Parameters"], "the first tab is open until another is chosen"
+    select(session, "stem_conv")
+    assert {name for name, shown in before.items() if shown_by(name) != shown} == {"Nodes"}
+    ask_to_compare(session)
+    assert {name for name, shown in before.items() if shown_by(name) != shown} == {"Nodes", "Numerics"}
+    turn(session, "FuseBatchNorm2dInConv2d", None, on=True)
+    assert all(shown_by(name) != shown for name, shown in before.items())

@@ -1,14 +1,19 @@
-"""Passes and their sites on the page: what a visitor switches, moves and points at, and what then stands there."""
+"""Passes and their sites on the page: a visitor switches, moves and points at them."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 from torch import nn
 from torch.fx import Node
 
+from fxopt import MergeLinears
 from fxopt.core import GraphIndex, Match, Pass, Rewriter
+from fxopt.edits import Delete
 from fxopt.ui import keys
+from fxopt.ui.viewing import look_at, select
 from fxopt.workbench import Workbench
 from tests.ui.visitor import (
     FOLD,
@@ -17,6 +22,7 @@ from tests.ui.visitor import (
     checkbox,
     marks,
     metrics,
+    pass_lines,
     session,
     shown_marks,
     switch,
@@ -26,10 +32,10 @@ from tests.ui.visitor import (
 
 
 def test_the_page_opens_with_a_model_and_one_pass_previewed_but_not_applied(app: AppTest) -> None:
-    assert session(app).looked_at == FOLD
+    assert session(app).view.looked_at == FOLD
     assert "original" in badge(app)
     assert shown_marks(app) == {"matched", "miss"}
-    assert "0 of 4 sites on · 2 near misses" in texts(app)
+    assert "0 of 4 sites on; 2 near misses" in pass_lines(app)
     assert "has other users" in texts(app)
 
 
@@ -102,7 +108,7 @@ def order(app: AppTest) -> list[str]:
 
 @pytest.fixture
 def merged(app: AppTest) -> AppTest:
-    """The transformer with its linears merged, and the biases of what came of it fused."""
+    """The transformer with its linears merged, and the biases of the result fused."""
     app.selectbox(key="model").set_value("digits_transformer").run()
     switch(app, MERGE, True)
     switch(app, BIAS, True)
@@ -114,7 +120,7 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
     choices = session(merged).workbench.choices
     switch(merged, MERGE, False)
     assert toggle(merged, MERGE).value, "not before the question is answered"
-    assert f"{BIAS} at" in merged.warning[0].value
+    assert "Bias into weights at" in merged.warning[0].value
     merged.button(key="answer no").click().run()
     assert not merged.warning
     assert session(merged).workbench.choices == choices
@@ -128,7 +134,7 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
 
 
 def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> None:
-    session(merged).look_at(MERGE)
+    look_at(session(merged), MERGE)
     merged.run()
     family = next(one for one in merged.checkbox if one.key.startswith(f"on {MERGE} at all "))
     assert family.value
@@ -149,7 +155,8 @@ def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: Ap
     app.session_state[key] = True
     app.run()
     checkbox(app, f"{MERGE} at {sites[0]}").uncheck().run()
-    assert f"{len(sites) - 1} of {len(sites)} on" in texts(app)
+    label = next(one.label for one in app.button if one.key.startswith(f"family {MERGE}"))
+    assert label.endswith(f" {len(sites) - 1} of {len(sites)} on")
     app.button(key="icon undo").click().run()
     app.button(key="icon undo").click().run()
     assert "restored, bit for bit" in badge(app)
@@ -167,12 +174,39 @@ def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> N
     assert app.button(key=f"icon run earlier {FOLD}").disabled
 
 
-def test_passes_without_a_site_can_be_left_out_of_the_list(app: AppTest) -> None:
-    app.checkbox(key="only acting").check().run()
-    acting = [state.name for state in session(app).workbench.states if state.sites]
-    assert [toggle.label for toggle in app.toggle][: len(acting)] == acting
-    assert len(acting) < len(session(app).workbench.states)
-    app.checkbox(key="only acting").uncheck().run()
+def test_passes_without_a_site_stand_in_one_line_and_open_with_their_reason(app: AppTest) -> None:
+    silent = [state.name for state in session(app).workbench.states if not state.sites and not state.misses]
+    assert [one.key for one in app.button if one.key.startswith("idle ")] == [f"idle {name}" for name in silent]
+    assert {"ChangeTrueDivToMulByInverse", "MergeLinears"} <= {*silent}
+    app.button(key="idle MergeLinears").click().run()
+    assert session(app).view.looked_at == "MergeLinears"
+    assert "It needs two or more Linear that read one tensor" in texts(app)
+    assert toggle(app, "MergeLinears").disabled
+    assert_usable(app)
+
+
+def test_a_pass_whose_sites_a_later_one_rewrites_says_so(app: AppTest) -> None:
+    toggle(app, "FoldBatchNorm").set_value(True).run()
+    assert "0 of 4 sites on; 4 of them rewritten by Fold any batch norm instead" in pass_lines(app)
+
+
+def test_a_newcomer_reads_what_this_is_and_tries_one_thing(app: AppTest) -> None:
+    assert "rewrites the graph of a PyTorch model site by site" in texts(app)
+    app.button(key="try it").click().run()
+    assert "4 sites on" in badge(app)
+    assert "rewrites the graph of a PyTorch model site by site" not in texts(app)
+
+
+def test_a_model_in_which_no_pass_acts_says_what_is_there_and_what_to_do(app: AppTest) -> None:
+    opened = session(app)
+    opened.workbench = Workbench(opened.opened.pristine, passes=[MergeLinears()])
+    app.run()
+    [told] = [info.value for info in app.info]
+    assert "No pass finds a site in this model" in told
+    assert "`ConvNormReLU`" in told
+    assert "Merge linears needs two or more Linear that read one tensor" in told
+    app.button(key="open another").click().run()
+    assert session(app).opened.source.key == "digits_transformer"
     assert_usable(app)
 
 
@@ -185,23 +219,23 @@ def press(app: AppTest, *names: str) -> None:
 
 def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> None:
     press(app, "ArrowRight")
-    assert session(app).selected == "stem_norm"
+    assert session(app).view.selected == "stem_norm"
     press(app, "Enter")
     assert "1 site on" in badge(app)
     press(app, "undo")
     assert "restored, bit for bit" in badge(app)
     press(app, "redo", "ArrowLeft")
-    assert session(app).selected == session(app).workbench.state_of(FOLD).misses[-1].site
+    assert session(app).view.selected == session(app).workbench.state_of(FOLD).misses[-1].site
     press(app, "f")
-    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+    assert session(app).view.looked_at == "FuseBatchNorm1dInLinear"
     press(app, "r", "r")
-    assert session(app).looked_at == "PackConvolutions", "in a circle, past the passes without a site"
+    assert session(app).view.looked_at == "PackConvolutions", "in a circle, past the passes without a site"
     press(app, "ArrowUp")
-    assert session(app).looked_at == "PackLinears"
+    assert session(app).view.looked_at == "PackLinears"
     press(app, "undo", "ArrowDown", "ArrowDown", "Enter")
-    assert session(app).looked_at == FOLD
+    assert session(app).view.looked_at == FOLD
     assert session(app).workbench.state_of(FOLD).sites_on == 0, "a near miss is selected, which nothing can switch"
-    session(app).select("")
+    select(session(app), "")
     press(app, "Enter")
     assert "4 sites on" in badge(app)
     assert_usable(app)
@@ -211,7 +245,7 @@ def test_a_press_that_was_heard_acts_once(app: AppTest) -> None:
     heard = keys.Heard()
     for _ in range(2):
         keys.act(session(app), heard, [(1, "f")])
-    assert session(app).looked_at == "FuseBatchNorm1dInLinear"
+    assert session(app).view.looked_at == "FuseBatchNorm1dInLinear"
 
 
 def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None:
@@ -221,7 +255,7 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
     toggle(app, "Stumbles").set_value(True).run()
     assert shown_marks(app) >= {"failed"}
     app.button(key="failed at of Stumbles").click().run()
-    assert session(app).selected == "stem_conv"
+    assert session(app).view.selected == "stem_conv"
     app.session_state["report of Stumbles"] = True
     app.run()
     assert "ZeroDivisionError" in next(block.value for block in app.code if "Traceback" in block.value)
@@ -235,14 +269,28 @@ def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(a
         ("site A nowhere", "Point at a pass"),
         ("pass D", "Point at a pass"),
     ):
-        session(app).pointed_at = (row, bench.choices)
+        session(app).view = replace(session(app).view, pointed_at=(row, bench.choices))
         app.run()
         assert told in texts(app).replace("\\", ""), row
         assert bench.is_restored
-    session(app).pointed_at = ("pass A", bench.choices)
+    session(app).view = replace(session(app).view, pointed_at=("pass A", bench.choices))
     switch(app, FOLD, True)
     assert "Point at a pass" in texts(app)
-    session(app).pointed_at = ("pass A", session(app).workbench.choices)
+    session(app).view = replace(session(app).view, pointed_at=("pass A", session(app).workbench.choices))
     app.run()
     told = "is on; turned off, it would do: 4 created, 4 changed; +144 parameters, +4 operations"
     assert told in texts(app).replace("\\", "")
+
+
+def test_a_pass_with_other_sites_behind_the_edits_runs_there_by_a_button(app: AppTest) -> None:
+    bench = session(app).workbench
+    switch(app, FOLD, True)
+    bench.turn_off(FOLD, "stem_norm")
+    edit = bench.edit(Delete("stem_norm", "stem_conv"))
+    app.run()
+    assert "It runs before 1 edit by hand; behind, it finds 1 site fewer." in texts(app)
+    app.button(key=f"run behind the edits {FOLD}").click().run()
+    assert not app.exception
+    names = [state.name for state in bench.states]
+    assert names.index(FOLD) == names.index(edit.name) + 1
+    assert "It runs before" not in texts(app)

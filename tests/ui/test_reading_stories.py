@@ -1,4 +1,4 @@
-"""What a visitor reads: the inspector, the table of nodes, code, numbers and latency."""
+"""A visitor reads the inspector, the table of nodes, code, numbers and latency."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from fxopt.edits import ReplaceModule
 from fxopt.evidence import NumericsReport, RunStoppedError, compare_outputs, measure
-from fxopt.ui import latency_tab, numerics_tab, waiting
+from fxopt.ui import charts, latency_tab, numerics_tab, site_search, waiting
+from fxopt.ui.viewing import fold, select
 from tests.ui.visitor import (
     FOLD,
     assert_usable,
@@ -24,16 +26,16 @@ def test_a_site_leads_to_its_node_and_the_inspector_tells_its_story(app: AppTest
     assert "`stem.norm`" in texts(app)
     assert "matches here" in texts(app)
     switch(app, FOLD, True)
-    assert "removed by FuseBatchNorm2dInConv2d" in texts(app)
+    assert "removed by Fold BatchNorm2d" in texts(app)
     app.button(key="show where it is").click().run()
-    assert session(app).shown == "Original"
+    assert session(app).view.shown == "Original"
     assert "removed" in shown_marks(app)
 
 
 def test_every_node_and_module_can_be_inspected(app: AppTest) -> None:
     switch(app, FOLD, True)
     for name in [node.name for node in session(app).view_of("Original").nodes] + ["@stem", "@residual.first"]:
-        session(app).select(name)
+        select(session(app), name)
         assert_usable(app.run())
 
 
@@ -44,6 +46,21 @@ def test_outputs_are_compared_where_asked(app: AppTest) -> None:
     switch(app, FOLD, True)
     assert_usable(app)
     assert "float64" in app.success[0].value
+    first = app.button(key="first difference")
+    assert first.label == "`stem_conv`"
+    first.click().run()
+    assert session(app).view.selected == "stem_conv"
+
+
+def test_parameters_are_told_by_site_with_sums_that_agree_with_the_totals(app: AppTest) -> None:
+    switch(app, FOLD, True)
+    [table] = app.dataframe
+    assert [*table.value["pass"]] == ["Fold BatchNorm2d"] * 4
+    assert table.value["what became what"][0] == "norm + conv → conv"
+    gone = sum(table.value["parameters before"]) - sum(table.value["now"])
+    before, after = (session(app).graph_of(shown) for shown in ("Original", "Now"))
+    counts = [sum(p.numel() for p in graph.parameters()) for graph in (before, after)]
+    assert gone == counts[0] - counts[1] > 0
 
 
 def test_a_comparison_ends_where_its_visitor_cancels_it_or_goes_on(
@@ -101,14 +118,14 @@ def test_latency_is_measured_beside_the_page_and_is_marked_when_stale(
 
 
 def test_a_click_on_the_graph_selects_and_folds(app: AppTest) -> None:
-    before = session(app).unfolded
-    session(app).fold("stem")
+    before = session(app).view.unfolded
+    fold(session(app), "stem")
     app.run()
-    assert session(app).unfolded == before - {"stem"}
+    assert session(app).view.unfolded == before - {"stem"}
     app.button(key="fold: Fold").click().run()
-    assert session(app).unfolded == frozenset()
+    assert session(app).view.unfolded == frozenset()
     app.button(key="fold: Unfold").click().run()
-    assert "stem" in session(app).unfolded
+    assert "stem" in session(app).view.unfolded
     assert_usable(app)
 
 
@@ -121,17 +138,18 @@ def test_every_module_is_listed_where_asked_and_else_those_that_changed(app: App
 
 
 def test_the_inspector_says_for_every_pass_why_nothing_happens_at_a_node(app: AppTest) -> None:
-    session(app).select("stem_relu")
+    select(session(app), "stem_relu")
     app.run()
     for state in session(app).workbench.states:
         app.text_input(key="asked pass").set_value(state.name).run()
-        assert "looks only at calls of" in texts(app), state.name
+        told = texts(app)
+        assert "looks only at calls of" in told or "it looks at such calls, but" in told, state.name
     app.text_input(key="asked pass").set_value("no such pass").run()
     assert "No pass is called" in texts(app)
 
 
 def test_a_site_shows_its_lines_of_code_before_and_after(app: AppTest) -> None:
-    session(app).select("stem_norm")
+    select(session(app), "stem_norm")
     app.session_state[f"code of {FOLD} at stem_norm"] = True
     app.run()
     blocks = [block.value for block in app.code]
@@ -140,17 +158,17 @@ def test_a_site_shows_its_lines_of_code_before_and_after(app: AppTest) -> None:
 
 
 def test_a_node_without_counterpart_says_so(app: AppTest) -> None:
-    session(app).select("stem_norm")
+    select(session(app), "stem_norm")
     switch(app, FOLD, True)
     assert "It has no counterpart in the graph as it is now" in texts(app)
-    session(app).select("made_by_nothing")
+    select(session(app), "made_by_nothing")
     app.run()
     assert "No node of this name is in either graph" in app.info[0].value
 
 
 def test_the_table_of_nodes_finds_and_has_the_same_selection(app: AppTest) -> None:
     app.session_state["evidence"] = "Nodes"
-    session(app).select("stem_norm")
+    select(session(app), "stem_norm")
     app.run()
     assert len(app.dataframe[-1].value) == len(session(app).view_of("Now").nodes)
     app.text_input(key="asked nodes").set_value("^stem.*norm$").run()
@@ -161,3 +179,74 @@ def test_the_table_of_nodes_finds_and_has_the_same_selection(app: AppTest) -> No
     assert "no regular expression" in texts(app)
     app.text_input(key="asked nodes").set_value("nowhere at all").run()
     assert "No node fits" in app.info[0].value
+
+
+def test_the_sites_that_break_it_are_found_named_and_switched_off(app: AppTest) -> None:
+    app.session_state["evidence"] = "Numerics"
+    switch(app, FOLD, True)
+    bench = session(app).workbench
+    bench.edit(ReplaceModule("residual_relu", "ReLU6"))
+    broken = bench.edit(ReplaceModule("head_relu", "Tanh"))
+    app.run()
+    with site_search.MEASUREMENTS.turn("someone who measures", lambda: True):  # times nothing, so it waits for nobody
+        app.button(key="search outputs").click().run()
+        job = session(app).searches["outputs"].job
+        assert job.wait(180)
+    app.run()
+    assert not app.exception
+    assert (job.error, broken.name in job.result.verdict) == ("", True)
+    assert "breaks the outputs; without" in texts(app)
+    app.button(key="without outputs").click().run()
+    assert not app.exception
+    assert bench.state_of(broken).sites_on == 0
+    assert bench.state_of(FOLD).sites_on > 0
+
+
+def test_the_sites_that_pay_are_found_beside_the_page_and_kept(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_search, "BUDGET", 2.0)
+    app.session_state["evidence"] = "Latency"
+    app.run()
+    assert app.button(key="search tuning").disabled
+    switch(app, "PackLinears", True)
+    app.button(key="search tuning").click().run()
+    job = session(app).searches["tuning"].job
+    assert job.wait(180)
+    app.run()
+    assert_usable(app)
+    assert job.result.verdict.split(";")[0] in texts(app)
+    if job.result.choices != session(app).workbench.choices:
+        app.button(key="keep what pays").click().run()
+        assert session(app).workbench.choices == job.result.choices
+    assert_usable(app)
+
+
+def test_a_click_in_the_error_by_depth_goes_to_the_node_once(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    app.session_state["evidence"] = "Numerics"
+    switch(app, FOLD, True)
+    clicked = {"pick": [{"node": "stem_relu"}]}
+
+    def sent(key: str, entry: str) -> object:
+        return clicked if (key, entry) == ("depth chart", "selection") else None
+
+    monkeypatch.setattr(charts, "sent_by", sent)
+    app.run()
+    assert_usable(app)
+    assert session(app).view.selected == "stem_relu"
+    select(session(app), "stem_conv")
+    app.run()
+    assert session(app).view.selected == "stem_conv", "the chart sends its selection with every run"
+    clicked["pick"] = [{"node": "no such node"}]
+    assert_usable(app.run())
+    assert session(app).view.selected == "stem_conv"
+
+
+def test_other_inputs_are_tried_where_asked(app: AppTest) -> None:
+    app.session_state["evidence"] = "Numerics"
+    switch(app, FOLD, True)
+    app.button(key="search inputs").click().run()
+    assert session(app).searches["inputs"].job.wait(180)
+    app.run()
+    assert_usable(app)
+    assert "variants of the inputs" in texts(app)
+    table = next(one.value for one in app.dataframe if "inputs" in one.value)
+    assert {"the example", "batch 1", "zeros", "denormal", "a NaN"} <= set(table["inputs"])

@@ -9,7 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from fxopt import Recipe, fingerprint
 from fxopt.edits import Insert
-from fxopt.ui.recipe_form import recipe_of
+from fxopt.ui.acts import reverse_all, undo
+from fxopt.ui.recipe_form import MOST_EDITS, recipe_of
 from tests.ui.visitor import FOLD, assert_usable, badge, session, switch, texts
 
 
@@ -38,11 +39,11 @@ def test_work_that_was_saved_is_loaded_in_one_step(app: AppTest) -> None:
     bench.edit(Insert(bench.example_names[0], "Identity"))
     content, there = saved(app), fingerprint(session(app).workbench.current)
     assert Recipe.from_bytes(content).model.name == "digits_conv_net"
-    session(app).reverse_all()
+    reverse_all(session(app))
     upload(app.run(), content)
     assert "bit for bit" in app.success[0].value
     assert fingerprint(session(app).workbench.current) == there
-    session(app).undo()
+    undo(session(app))
     app.run()
     assert "restored" in badge(app)
 
@@ -67,6 +68,17 @@ def test_a_wrong_file_is_refused_and_nothing_is_lost(app: AppTest, content: byte
     assert session(app).workbench.can_undo
 
 
+def test_a_server_for_others_takes_a_recipe_with_few_edits_alone(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.loads(saved(app))
+    name = session(app).workbench.example_names[0]
+    edit = {"edit": "Insert", "arguments": {"node": name, "module": "Identity"}, "on": True, "sites": []}
+    content["steps"] += [edit] * (MOST_EDITS + 1)
+    monkeypatch.setattr("fxopt.ui.recipe_form.is_served_here", lambda: False)
+    upload(app, json.dumps(content).encode())
+    assert f"it has {MOST_EDITS + 1} edits by hand, and this server takes {MOST_EDITS}" in app.error[0].value
+    assert not session(app).workbench.edits
+
+
 @pytest.mark.slow
 def test_a_recipe_of_another_model_is_refused_with_reasons_and_its_rest_is_applied_on_request(app: AppTest) -> None:
     switch(app, FOLD, True)
@@ -75,7 +87,7 @@ def test_a_recipe_of_another_model_is_refused_with_reasons_and_its_rest_is_appli
     step["sites"].append({"site": "elsewhere", "on": True})
     content["model"]["name"] = "bert-base"
     content["fingerprints"]["before"] = "0"
-    session(app).reverse_all()
+    reverse_all(session(app))
     upload(app.run(), json.dumps(content).encode())
     told = app.error[0].value.replace("\\", "")
     assert "1 of its parts does not apply here. It was made on BERT-base." in told

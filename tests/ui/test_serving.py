@@ -21,8 +21,9 @@ from typer.testing import CliRunner
 
 from fxopt.errors import ModelError
 from fxopt.models import LocalFolder, architectures
-from fxopt.ui import command
+from fxopt.ui import ahead, command
 from fxopt.ui.folders import Folders, folders_of
+from fxopt.ui.workshop import most_upload_megabytes
 from fxopt_cli.main import cli as fxopt_cli
 from tests.browser.serving import ROOT, answering, free_port
 from tests.load.crowd import Visitor
@@ -95,7 +96,7 @@ def test_named_folders_hold_on_this_machine_too(tmp_path: Path) -> None:
 
 
 def served_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> command.Serving:
-    """What the command line serves."""
+    """The settings with which the command line serves."""
     served: list[command.Serving] = []
     monkeypatch.setattr(command, "serve", served.append)
     done = CliRunner().invoke(fxopt_cli, ["app", *arguments])
@@ -111,14 +112,15 @@ def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monk
     assert given.folders == (str(tmp_path), str(tmp_path / "other"))
     assert given.headless
     alone = served_by([], monkeypatch)
-    assert command.streamlit_options(alone) == ["--server.address=127.0.0.1", "--server.port=8501"]
+    assert command.streamlit_options(alone)[:2] == ["--server.address=127.0.0.1", "--server.port=8501"]
+    assert command.streamlit_options(alone)[2:] == [f"--server.maxUploadSize={most_upload_megabytes()}"]
     assert alone.folders == ()
     for wrong, told in (
         (["--folders", str(tmp_path / "nowhere")], f"{tmp_path / 'nowhere'} is no folder"),
         (["--folders"], "requires an argument"),
         (["--port", "none"], "--port"),
         (["here"], "no model is called 'here'"),
-        (["digits_conv_net"], "the picker of the page has it"),
+        (["digits_conv_net"], "the picker of the page opens it"),
     ):
         done = CliRunner().invoke(fxopt_cli, ["app", *wrong], env={"COLUMNS": "300"})
         assert done.exit_code == 2
@@ -138,6 +140,7 @@ def test_a_server_for_others_imports_the_architectures_before_it_listens(
     monkeypatch.setattr(sys, "argv", [])
     monkeypatch.setattr(architectures, "transformers_module", Transformers)
     monkeypatch.setattr(cli, "main", lambda prog_name: done.append("listens"))
+    monkeypatch.setattr(ahead, "work_ahead", lambda: None)
     assert CliRunner().invoke(fxopt_cli, ["app", *arguments]).exit_code == 0
     imported = [name for one in architectures.ARCHITECTURES for name in (one.model, one.config)]
     assert done == [*(imported if arguments else []), "listens"]

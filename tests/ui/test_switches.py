@@ -12,7 +12,7 @@ from fxopt.ui.switches import Switches, as_class, widget_of
 
 @pytest.fixture
 def page(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """What Streamlit knows of the widgets."""
+    """Streamlit's state of the widgets."""
     state: dict[str, object] = {}
     monkeypatch.setattr(st, "session_state", state)
     return state

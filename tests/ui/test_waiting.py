@@ -1,4 +1,4 @@
-"""The line that says what the page waits for."""
+"""The line about the work that the page waits for."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 import streamlit as st
 
 from fxopt.ui.job import Job
-from fxopt.ui.waiting import _line
+from fxopt.ui.waiting import _line, result_soon
 
 
 class WholePageError(Exception):
-    """What Streamlit's rerun does: nothing after it is done."""
+    """Streamlit's rerun: nothing after it is done."""
 
 
 @pytest.fixture
@@ -57,3 +57,14 @@ def test_a_line_that_nobody_waits_for_any_more_is_not_drawn(told: list[str], job
     with pytest.raises(WholePageError):
         _line(job, "Laying out", time.monotonic())
     assert not told
+
+
+def test_a_result_that_is_left_to_a_later_run_is_not_waited_for(
+    told: list[str], job: Job[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(st, "fragment", lambda draw, run_every: draw)
+    assert result_soon(job, "Checking", at_once=False) is None
+    assert "Checking … 0 s" in told[0]
+    done = Job(lambda progress: 1)
+    done.wait()
+    assert result_soon(done, "Checking", at_once=False) == 1

@@ -1,25 +1,29 @@
-"""What a visitor does at the page and sees there, by Streamlit's AppTest."""
+"""Acts and sight of a visitor at the page, by Streamlit's AppTest."""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Checkbox, Toggle
 
 from fxopt.ui.session import Session
+from fxopt.workbench import PassState
 
-APP = Path(__file__).parents[2] / "app.py"
 FOLD = "FuseBatchNorm2dInConv2d"
 
 
 def assert_usable(app: AppTest) -> None:
     """No exception is shown, and the open model can be worked with."""
     assert not app.exception, [error.value for error in app.exception]
-    names = [state.name for state in session(app).workbench.states]
+    names = [state.pass_.label for state in session(app).workbench.states if is_listed(app, state)]
     assert [toggle.label for toggle in app.toggle][: len(names)] == names
+
+
+def is_listed(app: AppTest, state: PassState) -> bool:
+    """Whether a pass has a row: those that find nothing here stand together in one line."""
+    return bool(state.sites or state.misses or state.on or state.error or state.name == session(app).view.looked_at)
 
 
 def session(app: AppTest) -> Session:
@@ -31,12 +35,15 @@ def switch(app: AppTest, name: str, on: bool) -> AppTest:
     return toggle(app, name).set_value(on).run()
 
 
-def toggle(app: AppTest, label: str) -> Toggle:
-    return next(one for one in app.toggle if one.label == label)
+def toggle(app: AppTest, name: str) -> Toggle:
+    """The switch of a pass by the name of its class, or that of an edit by its label."""
+    return next(one for one in app.toggle if one.label in (name, session(app).called(name)))
 
 
 def checkbox(app: AppTest, label: str) -> Checkbox:
-    return next(one for one in app.checkbox if one.label == label)
+    """The check box with this label, in which the pass may have the name of its class."""
+    name, _, place = label.partition(" at ")
+    return next(one for one in app.checkbox if one.label in (label, f"{session(app).called(name)} at {place}"))
 
 
 def badge(app: AppTest) -> str:
@@ -59,6 +66,11 @@ def shown_marks(app: AppTest) -> set[object]:
 
 def metrics(app: AppTest) -> dict[str, str]:
     return dict(re.findall(r"<dt>(.+?)</dt><dd><strong>(.+?)</strong>", "".join(one.value for one in app.get("html"))))
+
+
+def pass_lines(app: AppTest) -> str:
+    """The lines of the passes, as HTML."""
+    return "\n".join(one.proto.body for one in app.get("html") if "pass-line" in one.proto.body)
 
 
 def texts(app: AppTest) -> str:

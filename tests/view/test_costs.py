@@ -1,4 +1,4 @@
-"""Bars that tell what a box costs, and the boxes along a way."""
+"""Bars that tell the cost of a box, and the boxes along a way."""
 
 from __future__ import annotations
 

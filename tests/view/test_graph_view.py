@@ -1,11 +1,13 @@
-"""What a graph module becomes as plain data."""
+"""A graph module as plain data."""
 
 from __future__ import annotations
 
+import operator
 import pickle
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from torch import nn
 
 from fxopt.graph.nodes import TensorInfo
 from fxopt.view import GraphView
-from fxopt.view.kinds import KINDS, kind_of_names
+from fxopt.view.kinds import KINDS, kind_of, kind_of_names
 from tests.view import graphs
 
 
@@ -157,3 +159,22 @@ def test_index_arithmetic_at_the_top_level_folds_into_one_part() -> None:
     view = GraphView.of(gm)
     assert view.module_classes == {"[index arithmetic 1]": "part"}
     assert sum(bool(node.modules) for node in view.nodes) == 9
+
+
+@pytest.mark.parametrize(
+    ("spellings", "kind"),
+    [
+        ((torch.ops.aten.linear.default, torch.nn.functional.linear), "linear"),
+        ((operator.matmul, "matmul", torch.ops.aten.mm.default), "attention"),
+        ((operator.truediv, "div_", torch.ops.aten.div.Tensor, torch.true_divide), "arithmetic"),
+        ((torch.ops.aten.bitwise_left_shift.Tensor, torch.atan), "arithmetic"),
+        ((torch.ops.aten.t.default, "permute", torch.swapaxes, operator.getitem), "shape"),
+        ((torch.nn.functional.relu, "relu_", torch.ops.aten.relu.default), "activation"),
+    ],
+)
+def test_an_operator_has_one_kind_however_it_is_spelled(spellings: tuple[Any, ...], kind: str) -> None:
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    for target in spellings:
+        op = "call_method" if isinstance(target, str) else "call_function"
+        assert kind_of(graph.create_node(op, target, (x,))) == kind, target

@@ -1,4 +1,4 @@
-"""Where things stand, whichever engine placed them, and what is said when the best one could not."""
+"""The places of boxes and edges, whichever engine placed them, and the note where the best one could not."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def no_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def check(picture: Layout) -> None:
-    """Every box and edge is placed inside the picture, no boxes overlap, and frames hold what is theirs."""
+    """Every box and edge is placed inside the picture, no boxes overlap, and frames hold their boxes."""
     items = picture.graph.items
     assert len(picture.boxes) == len(items)
     drawn = [(source, target) for source, target, _ in picture.edges]

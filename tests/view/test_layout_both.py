@@ -1,4 +1,4 @@
-"""Two graphs in one picture: what both have stays where it was, and what is new finds a place."""
+"""Two graphs in one picture: boxes of both stay where they were, and new ones find a place."""
 
 from __future__ import annotations
 

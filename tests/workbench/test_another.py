@@ -1,4 +1,4 @@
-"""Workbenches of one graph module that share what is the same for all, and graphs that are let go of."""
+"""Workbenches of one graph module that share all that is the same for each, and graphs that are let go of."""
 
 import gc
 import random
@@ -78,7 +78,7 @@ def test_workbenches_of_their_own_share_no_computed_weight() -> None:
 
 def test_a_release_lets_go_of_the_graph_and_what_was_on_stays_on() -> None:
     wb = all_on(Workbench(ATTENTION.graph()).another())
-    wb.edit(SetArgument("softmax", "args[1]", -2))
+    wb.edit(SetArgument("transpose_4", "args[1]", -3))
     choices, states, before = wb.choices, wb.states, fingerprint(wb.current)
     graph = weakref.ref(wb.current)
     wb.release()

@@ -1,4 +1,4 @@
-"""What the nodes of the original graph became."""
+"""The nodes of the original graph and their successors."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_an_edit_is_one_step_that_undo_takes_away_and_redo_brings_back() -> None
     assert wb.edit(HALF) is HALF
     edited = fingerprint(wb.current)
     assert wb.edits == (HALF,)
-    assert wb.passes[-1] is wb.states[-1].pass_ is HALF
+    assert wb.passes[-1] is wb.states[0].pass_ is HALF
     assert wb.state_of(HALF).sites_on == 1
     wb.undo()
     assert wb.edits == ()
@@ -131,6 +131,8 @@ def test_an_edit_that_a_pass_made_impossible_says_so_where_it_stands() -> None:
     wb.turn_off("FuseBatchNorm2dInConv2d")
     edit = wb.edit(Delete("norm", "conv"))
     wb.turn_on("FuseBatchNorm2dInConv2d")
+    assert wb.state_of(edit).sites_on == 1
+    wb.move("FuseBatchNorm2dInConv2d", 0)
     assert wb.state_of(edit).sites == ()
     wb.move(edit, 0)
     assert wb.state_of(edit).sites_on == 1
@@ -146,7 +148,7 @@ def test_an_edit_is_previewed_told_and_shown_as_any_pass_is() -> None:
     shown = preview(wb, edit)
     assert not shown.turns_on
     assert shown.created == ("drop",)
-    assert wb.story("drop") == [f"removed by {edit.name} at drop"]
+    assert wb.story("drop") == [f"removed by hand: {edit.title}"]
     inserted = wb.edit(Insert("mean", "ReLU", "b"))
     (site,) = wb.state_of(inserted).sites
     assert (site.site, site.created, site.changed) == ("mean", ("relu_1",), ("b",))

@@ -1,7 +1,7 @@
 """Every act of a workbench is made whole or not at all, at whatever line an exception comes."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,12 +12,13 @@ from fxopt import Pass, Workbench, fingerprint
 from fxopt.core import GraphIndex, Match, Rewriter
 from fxopt.edits import Edit, SetArgument
 from tests.core.test_interrupts import TWO
-from tests.interrupting import Lines, assert_nothing_lingers, moments, state_of
+from tests.interrupting import Lines, assert_nothing_lingers, last, moments, state_of
 from tests.quick import third
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 Act = Callable[[Workbench], object]
+LAST = 20
 
 
 def all_on(wb: Workbench) -> None:
@@ -26,7 +27,7 @@ def all_on(wb: Workbench) -> None:
 
 
 def edited(wb: Workbench) -> Edit:
-    return wb.edit(SetArgument("truediv", "args[1]", 5.0))
+    return wb.edit(SetArgument("truediv_2", "args[1]", 5.0))
 
 
 def with_undo(wb: Workbench) -> None:
@@ -53,7 +54,8 @@ def state(wb: Workbench) -> tuple[object, ...]:
     return state_of(wb.current), wb.choices, wb.undone, wb.redone, sites, wb.is_restored, [p.name for p in wb.known]
 
 
-def interrupt(name: str, count: int) -> None:
+def interrupt(name: str, moments_of: Callable[[int], Iterable[int]]) -> set[bool]:
+    """Interrupt an act at lines of the number that it has; return whether it was then made, of each kind one."""
     prepare, act = ACTS[name]
     captured = TWO.graph()
     pristine = fingerprint(captured)
@@ -67,27 +69,37 @@ def interrupt(name: str, count: int) -> None:
     before = state(wb)
     lines.run(lambda: act(wb))
     after = state(wb)
-    for at in moments(count, lines.count, name):
+    made = set()
+    for at in moments_of(lines.count):
         wb, stop = prepared(), Lines(at)
         stop.run(lambda wb=wb: act(wb))  # type: ignore[misc]
         now = state(wb)
         assert now[1:] in (before[1:], after[1:]), f"interrupted at line {at} of {lines.count}, {stop.where}"
         assert now in (before, after) or name == "release", f"line {at} of {lines.count}, {stop.where}"
+        made.add(now[1:] == after[1:])
         assert wb.is_restored == (fingerprint(wb.current) == pristine)
         wb.reverse_all()
         assert wb.is_restored
         assert_nothing_lingers(wb.current, TWO.inputs(), pristine)
+    return made
 
 
 @pytest.mark.parametrize("name", third(ACTS))
 def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: str) -> None:
-    interrupt(name, 1)
+    interrupt(name, lambda count: moments(1, count, name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
-    interrupt(name, 20)
+    interrupt(name, lambda count: moments(20, count, name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_that_is_interrupted_at_each_of_its_last_lines_is_made_whole_or_not_at_all(name: str) -> None:
+    made = interrupt(name, lambda count: last(LAST, count))
+    assert made == {False, True} or name == "release", "the lines on both sides of the commit were interrupted"
 
 
 class Fails(Pass[Match]):

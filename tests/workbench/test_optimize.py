@@ -1,15 +1,20 @@
 """`fxopt.optimize`: one call, and the evidence for it."""
 
 import copy
+import pickle
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.fx import GraphModule
 
 import fxopt
+from fxopt.core import shared_copy
+from fxopt.evidence import NodeTimes, latency
 from fxopt.evidence.latency import Round, report_of
 from fxopt.packed import PackedConv2d, PackedLinear
-from fxopt.workbench.tuning import site_times
+from fxopt.workbench.tuning import _ratio, packing_times
 
 X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
@@ -33,12 +38,12 @@ def test_the_passes_run_in_an_order_in_which_each_finds_its_sites() -> None:
 def test_exact_keeps_every_bit() -> None:
     _, report, _ = fxopt.optimize(net(), (X,), level="exact")
     assert report.numerics.identical
-    assert [state.sites_on for state in report.states] == [1]
+    assert [state.sites_on for state in report.states] == [1, 0]
 
 
 def test_the_choices_replay_and_slower_sites_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model = net()
-    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda module, given: 0.5)
+    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda matches, before, after: 0.5)
     module, report, choices = fxopt.optimize(model, {"input": X}, budget=0.2)
     assert isinstance(module.get_submodule("6"), nn.Linear)
     assert "2.00x slower when packed" in str(report)
@@ -55,15 +60,153 @@ def test_nothing_is_rewritten_where_the_whole_is_slower(monkeypatch: pytest.Monk
     assert not any(choice.on for choice in choices)
 
 
-def test_packed_layers_that_are_alike_are_timed_once() -> None:
-    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)).eval()
+@pytest.mark.parametrize(("seconds", "kinds"), [(2.0, [nn.Linear, nn.Linear]), (0.5, [nn.Linear])])
+def test_linears_are_merged_only_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, kinds: list[type[nn.Module]]
+) -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 4), nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.a(x) * self.b(x)
+
+    merged = report_of([Round(1.0, seconds, 1.0)] * 9)
+    whole = report_of([Round(1.0, 0.9, 1.0)] * 9)
+    answers = iter([merged, whole])
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: next(answers))
+    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda matches, before, after: 0.5)
+    module, report, _ = fxopt.optimize(Two().eval(), torch.randn(3, 8))
+    assert [type(one) for one in module.children() if isinstance(one, nn.Linear)] == kinds
+    assert ("MergeLinears makes it 2.00x slower" in str(report)) == (seconds == 2.0)
+
+
+def test_without_time_to_measure_nothing_is_said_to_be_slower() -> None:
+    module, report, _ = fxopt.optimize(net(), X, budget=0.0)
+    assert isinstance(module.get_submodule("0"), PackedConv2d)
+    assert "nothing is faster" not in str(report)
+
+
+def test_packed_layers_that_are_alike_are_timed_together() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 4)).eval()
     x = torch.randn(3, 8)
-    gm = fxopt.PackLinears()(fxopt.capture(model, (x,)))
-    first, second = site_times(gm, (x,), {})
-    assert (first.sites, second.sites, first.shape) == (("_0", "_1"), ("_2",), (3, 8))
+    gm = fxopt.capture(model, (x,))
+    packed = fxopt.PackLinears()(shared_copy(gm))
+    first, second = packing_times(gm, packed, (x,), {})
+    assert (first.sites, second.sites, first.shape) == (("_0", "_2"), ("_4",), ("batch", 8))
     assert min(first.ratio, second.ratio) > 0
+
+
+def test_the_time_of_a_packed_layer_stands_beside_that_of_all_that_it_replaced() -> None:
+    gm = fxopt.capture(nn.Sequential(nn.Linear(8, 8), nn.GELU()).eval(), (torch.randn(3, 8),))
+    matches = list(fxopt.PackLinears().scan(gm).matches)
+    calls = {"_0": "", "_1": ""}
+    before = NodeTimes({"_0": 3.0, "_1": 1.0}, calls, calls, 4.0, 1)
+    assert _ratio(matches, before, NodeTimes({"_0": 2.0}, calls, calls, 2.0, 1)) == 2.0
+
+
+@pytest.mark.parametrize(("seconds", "compiles"), [(0.5, True), (2.0, False)])
+def test_the_graph_is_compiled_only_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, compiles: bool
+) -> None:
+    answers = iter([report_of([Round(1.0, seconds, 1.0)] * 9), report_of([Round(1.0, 0.4, 1.0)] * 9)])
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: next(answers))
+    monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
+    monkeypatch.setattr("torch.compile", lambda body, backend: body)  # Inductor itself is tested with its pass
+    module, report, choices = fxopt.optimize(net(), X, engine="inductor")
+    kinds = {type(one).__name__ for one in module.children()}
+    assert ("CompiledRegion" in kinds) == compiles
+    assert ("PackedConv2d" in kinds) != compiles
+    assert ("compiled against packed layers: 2.00x faster" in str(report)) == compiles
+    again = fxopt.optimize(net(), X, engine="inductor", choices=choices, measured=False)
+    assert ("CompiledRegion" in {type(one).__name__ for one in again.module.children()}) == compiles
+
+
+def test_it_is_compiled_before_it_is_measured_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def compiled(body: torch.fx.GraphModule, backend: str) -> torch.fx.GraphModule:
+        made.append(torch.get_num_threads())
+        return body
+
+    def measure(*args: Any, **kwargs: Any) -> Any:
+        before = len(made)
+        found = latency.measure(*args, **kwargs)
+        assert len(made) == before, "it was compiled within the measurement"
+        return found
+
+    monkeypatch.setattr("torch.compile", compiled)
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", measure)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        fxopt.optimize(net(), X, engine="inductor", budget=0.5)
+    finally:
+        torch.set_num_threads(threads)
+    assert made.count(1) == 1
+
+
+def test_packed_layers_stay_where_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    module, report, _ = fxopt.optimize(net(), X, engine="inductor", measured=False)
+    assert isinstance(module.get_submodule("0"), PackedConv2d)
+    (state,) = (one for one in report.states if one.name == "CompileRegions")
+    assert "no C++ compiler" in str(state.misses[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"engine": "tensorrt"}, "no engine 'tensorrt'; give inductor"),
+        ({"engine": "inductor", "level": "exact"}, "give level='rounding'"),
+        ({"engine": "inductor", "autotune": True}, "autotune judges nodes"),
+    ],
+)
+def test_an_engine_that_cannot_be_is_refused(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(fxopt.FxoptError, match=told):
+        fxopt.optimize(net(), X, **options)
 
 
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(fxopt.FxoptError, match="there is no level 'fastest'; give one of exact, rounding"):
         fxopt.optimize(net(), X, level="fastest")  # type: ignore[arg-type]
+
+
+def test_a_model_in_training_mode_is_refused() -> None:
+    with pytest.raises(fxopt.FxoptError, match="Sequential is in training mode, and optimize is for inference"):
+        fxopt.optimize(net().train(), X)
+
+
+def test_autotune_keeps_what_pays_and_tells_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def seconds(gm: GraphModule) -> dict[str, float]:
+        kinds = {n.name: type(gm.get_submodule(n.target)) for n in gm.graph.nodes if n.op == "call_module"}
+        costs = {PackedLinear: 5.0, PackedConv2d: 0.1}
+        return {n.name: costs.get(kinds.get(n.name, nn.Module), 1.0) for n in gm.graph.nodes}
+
+    paired = lambda before, after, *args, **options: [(seconds(before), seconds(after))] * 9  # noqa: E731
+    monkeypatch.setattr("fxopt.workbench.autotuning.paired_node_times", paired)
+    monkeypatch.setattr("fxopt.workbench.autotuning.measure", lambda *args, **kwargs: report_of([Round(2, 1, 2)] * 9))
+    module, report, choices = fxopt.optimize(net(), X, autotune=True, budget=0.5)
+    assert isinstance(module.get_submodule("0"), PackedConv2d)
+    assert isinstance(module.get_submodule("6"), nn.Linear)
+    assert "PackLinears at _6: left out, costs" in str(report)
+    assert report.numerics.fits
+    again = fxopt.optimize(net(), X, choices=choices, measured=False)
+    assert [node.name for node in again.module.graph.nodes] == [node.name for node in module.graph.nodes]
+
+
+@pytest.mark.parametrize("options", [{"choices": ()}, {"measured": False}])
+def test_autotune_makes_the_choices_itself(options: dict[str, Any]) -> None:
+    with pytest.raises(fxopt.FxoptError, match="autotune measures to make the choices"):
+        fxopt.optimize(net(), X, autotune=True, **options)
+
+
+def test_the_result_can_be_pickled_and_reversed() -> None:
+    module, _, _ = fxopt.optimize(net(), X, measured=False)
+    again = pickle.loads(pickle.dumps(module))
+    with torch.inference_mode():
+        assert torch.equal(again(X), module(X))
+    for kind in (fxopt.PackLinears, fxopt.PackConvolutions, fxopt.FuseBatchNorm2dInConv2d, fxopt.RemoveIdentities):
+        kind()(again, reverse=True)
+    assert [node.name for node in again.graph.nodes] == [n.name for n in fxopt.capture(net(), (X,)).graph.nodes]

@@ -1,4 +1,4 @@
-"""A preview says what a switch then does, and does nothing itself."""
+"""A preview tells the effect of a switch, and has none itself."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import { fxopt } from "./shared.js";
 export function placeOfAnother(pane) {
   const { subject } = pane;
   const [width] = pane.stageSize();
-  const other = fxopt.views.find((one) => one !== pane && one.homeDone && one.subject === subject)?.view() ?? fxopt.left;
+  const other = fxopt.views.find((one) => one !== pane && one.view.homeDone && one.subject === subject)?.view.seen ?? fxopt.left;
   if (other?.subject !== subject || !subject || !width || !other.size[0]) return null;
   Object.assign(pane.camera, other.camera);
   pane.camera.x += (width - other.size[0]) / 2; // what is at the top stays there: graphs are read from it downwards
@@ -26,7 +26,7 @@ export function anchorBetween(before, after, pane) {
     const other = after.find(name);
     return other < 0 ? null : { screen: camera.toScreen(before.center(i)), to: after.center(other) };
   };
-  if (pane.selected >= 0 && pane.isInView(pane.selected)) {
+  if (pane.selected >= 0 && pane.view.shows(pane.selected)) {
     // A node that a folded module hid before stands where the module did.
     const found = pair(pane.selected) ?? (pane.selectedName && pair(pane.selected, pane.selectedName));
     if (found) return found;

@@ -6,16 +6,17 @@ import { paintControl, shorten, showsControls, strokeTwice } from "./draw.js";
 import { CONTROL } from "./scene.js";
 
 const RINGS = 3;
+const HATCH = 9; // between the lines of a preview
 export const SIGNS = { created: "+", changed: "~", removed: "−", failed: "!" };
 
 export function paintBox(frame, i) {
   const { context, pane, scene, theme, zoom, outside } = frame;
   const [x, y, w, h] = pane.shownRect(i);
   if (outside(x - 14, y - 14, w + 28, h + 28)) return;
-  const marks = pane.marks.get(i) ?? [];
+  const marks = frame.marks.get(i) ?? [];
   const chosen = i === pane.selected;
   const lit = pane.lit.has(i);
-  const near = chosen || lit || i === pane.hovered || (pane.selected >= 0 && pane.nearSelected.has(i));
+  const near = chosen || lit || i === pane.hovered || (pane.selected >= 0 && pane.selection.near.has(i));
   const ghost = marks.some(([kind, , count]) => kind === "removed" && count >= (scene.sizes.get(i) ?? 1));
   context.globalAlpha = pane.dim && !marks.length && !near ? 0.28 : ghost ? 0.7 : 1;
 
@@ -33,6 +34,8 @@ export function paintBox(frame, i) {
   if (scene.boxStates?.[i] === "removed") context.setLineDash([5, 4]);
   context.stroke();
   context.setLineDash([]);
+  const foreseen = marks.find((mark) => mark.ghost);
+  if (foreseen) paintHatch(frame, pane.markColor(foreseen), x, y, w, h, radius);
   paintLabels(frame, i, x, y, w, h, group);
   if (group && showsControls(pane)) {
     const left = x + w - CONTROL - 6;
@@ -66,6 +69,24 @@ function paintOnPath({ context, theme, zoom }, x, y, w, h, radius) {
   const path = new Path2D();
   path.roundRect(x, y, w, h, radius);
   strokeTwice(context, theme, zoom, path);
+}
+
+// A preview is hatched: it is not so yet.
+function paintHatch({ context, zoom }, color, x, y, w, h, radius) {
+  context.save();
+  context.beginPath();
+  context.roundRect(x, y, w, h, radius);
+  context.clip();
+  context.beginPath();
+  for (let at = x - h; at < x + w; at += HATCH) {
+    context.moveTo(at, y + h);
+    context.lineTo(at + h, y);
+  }
+  context.globalAlpha *= 0.4;
+  context.strokeStyle = color;
+  context.lineWidth = Math.max(1.5, 1 / zoom);
+  context.stroke();
+  context.restore();
 }
 
 // A ghost lets the page shine through, but no line.

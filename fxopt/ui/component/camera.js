@@ -5,7 +5,7 @@ const MARGIN = 16;
 
 /**
  * @typedef {[number, number]} Point
- * @typedef {Pick<import("./scene.js").Scene, "width" | "height" | "count" | "boxes" | "center">} Seen the part of a scene that the camera asks for
+ * @typedef {Pick<import("./scene.js").Scene, "width" | "height" | "count" | "boxes" | "center" | "rect">} Seen the part of a scene that the camera asks for
  */
 
 export class Camera {
@@ -32,6 +32,56 @@ export class Camera {
     this.x = x - (x - this.x) * ratio;
     this.y = y - (y - this.y) * ratio;
     this.zoom = zoom;
+  }
+
+  /**
+   * Move the picture as far as it reaches beyond the stage; one that has room in it stays.
+   * @param {Seen} scene
+   * @param {number} dx in pixels
+   * @param {number} dy
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   * @returns {boolean} whether it moved
+   */
+  panBy(scene, dx, dy, width, height) {
+    const { x, y } = this;
+    this.x = pushed(x, dx, scene.width * this.zoom, width);
+    this.y = pushed(y, dy, scene.height * this.zoom, height);
+    return this.x !== x || this.y !== y;
+  }
+
+  /**
+   * Bring a part of the scene into view, moving no more than that takes, and zooming out as far as it can still be read.
+   * The whole of it has no wide gap beside, above or below it.
+   * @param {Seen} scene
+   * @param {[number, number, number, number] | null} part x, y, width, height
+   * @param {Point} still the point on the screen that keeps its place, if it can
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   * @param {number} scale of the type on the page
+   */
+  contain(scene, part, still, width, height, scale = 1) {
+    if (part) {
+      const [x, y, w, h] = part;
+      const fitting = Math.min((width - 2 * MARGIN) / w, (height - 2 * MARGIN) / h);
+      if (fitting < this.zoom) this.zoomBy(Math.min(1, Math.max(fitting, 0.6 * scale) / this.zoom), still);
+      this.x += inward(x * this.zoom + this.x, w * this.zoom, width);
+      this.y += inward(y * this.zoom + this.y, h * this.zoom, height);
+    }
+    this.closeGaps(scene, width, height);
+  }
+
+  /**
+   * Move the whole scene inward where it leaves a wide gap at one side of the stage.
+   * @param {Seen} scene
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   */
+  closeGaps(scene, width, height) {
+    if (!width || !height) return; // the stage is not on the page yet
+    const [across, down] = [inward(this.x, scene.width * this.zoom, width), inward(this.y, scene.height * this.zoom, height)];
+    if (Math.abs(across) > width / 4) this.x += across;
+    if (Math.abs(down) > height / 4) this.y += down;
   }
 
   /**
@@ -66,6 +116,52 @@ export class Camera {
   }
 
   /**
+   * Bring a box to where it can be seen and read, moving no more than that takes.
+   * @param {Seen} scene
+   * @param {number} i the box
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   */
+  reveal(scene, i, width, height) {
+    /** @type {Point} */
+    const middle = [width / 2, height / 2];
+    if (this.zoom < 0.6) {
+      this.pin(scene.center(i), middle);
+      this.zoomBy(0.9 / this.zoom, middle);
+    } else if (!this.shows(scene, i, width, height, 40)) this.pin(scene.center(i), middle);
+  }
+
+  /**
+   * Return whether a whole box is in view, at least `margin` pixels from each edge of the stage.
+   * @param {Seen} scene
+   * @param {number} i the box
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   */
+  shows(scene, i, width, height, margin = 0) {
+    const [x, y, w, h] = scene.rect(i);
+    const [left, top] = this.toScreen([x, y]);
+    const [right, bottom] = this.toScreen([x + w, y + h]);
+    return left >= margin && top >= margin && right <= width - margin && bottom <= height - margin;
+  }
+
+  /**
+   * Return whether a part of any box is in view.
+   * @param {Seen} scene
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   */
+  showsAny(scene, width, height) {
+    const [left, top] = this.toWorld([0, 0]);
+    const [right, bottom] = this.toWorld([width, height]);
+    for (let i = 0; i < scene.count; i++) {
+      const [x, y, w, h] = scene.rect(i);
+      if (x < right && y < bottom && x + w > left && y + h > top) return true;
+    }
+    return false;
+  }
+
+  /**
    * Show the whole scene, no larger than it reads well.
    * @param {Seen} scene
    * @param {number} width of the stage, in pixels
@@ -96,6 +192,31 @@ export class Camera {
     this.x = w > width - 2 * MARGIN ? Math.min(MARGIN, Math.max(start, width - MARGIN - w)) : (width - w) / 2;
     this.y = Math.max(MARGIN, (height - h) / 2);
   }
+}
+
+/**
+ * Return where a span begins that was pushed: within its bounds, if it is longer than the room, or back to them.
+ * @param {number} at
+ * @param {number} by
+ * @param {number} size of the span, in pixels
+ * @param {number} room
+ */
+function pushed(at, by, size, room) {
+  const other = room - MARGIN - size; // where it begins when it ends at the end of the room
+  const [low, high] = [Math.min(MARGIN, other), Math.max(MARGIN, other)];
+  if (size <= room - 2 * MARGIN && at >= low && at <= high) return at;
+  return Math.min(Math.max(at + by, Math.min(low, at)), Math.max(high, at));
+}
+
+/**
+ * Return the way that a span has to go to be in the room; one that is longer begins or ends no later than it.
+ * @param {number} at
+ * @param {number} size
+ * @param {number} room
+ */
+function inward(at, size, room) {
+  const other = room - MARGIN - size;
+  return Math.min(Math.max(at, Math.min(MARGIN, other)), Math.max(MARGIN, other)) - at;
 }
 
 /** @param {Seen} scene @returns {number} */

@@ -34,10 +34,10 @@ export class Chrome {
     this.bar = element("div", "fx-bar");
     this.bar.setAttribute("role", "toolbar");
     this.bar.setAttribute("aria-label", "Graph controls");
-    this.button("−", "Zoom out (-)", () => pane.zoom(1 / 1.35));
-    this.button("+", "Zoom in (+)", () => pane.zoom(1.35));
-    this.button("Fit", "Fit the whole graph (Space)", () => pane.fit());
-    this.button("Start", "Start: back to the first view (0)", () => pane.home());
+    this.button("−", "Zoom out (-)", () => pane.view.zoom(1 / 1.35));
+    this.button("+", "Zoom in (+)", () => pane.view.zoom(1.35));
+    this.button("Fit", "Fit the whole graph (Space)", () => pane.view.fit());
+    this.button("Start", "Start: back to the first view (0)", () => pane.view.home());
     this.find = element("input", "fx-find");
     this.find.type = "search";
     this.find.placeholder = "Find  ( / )";
@@ -218,7 +218,7 @@ export class Search {
     const i = pane.scene.find(name);
     if (pane.foldable && !pane.scene.index.has(name)) return pane.goInto(name);
     pane.select(i, "now");
-    pane.reveal(i);
+    pane.view.reveal(i);
   }
 
   tell() {

@@ -3,12 +3,13 @@
 
 import { fxopt } from "./shared.js";
 
-// `marks` are [node name, kind, pass] and null ends the preview; `styles` are as those of the other marks.
-fxopt.preview = (marks, styles) => {
-  for (const pane of fxopt.views) if (pane.scene) showGhosts(pane, marks, styles);
+// `marks` are [node name, kind, pass] and null ends the preview; `styles` are as those of the other marks, and `word`
+// stands in the graph meanwhile.
+fxopt.preview = (marks, styles, word = "PREVIEW") => {
+  for (const pane of fxopt.views) if (pane.scene) showGhosts(pane, marks, styles, word);
 };
 
-function showGhosts(pane, marks, styles) {
+function showGhosts(pane, marks, styles, word) {
   // Marks that Python has sent meanwhile hold; what was kept from before is then out of date.
   if (pane.ghosts && pane.marks === pane.ghosts.shown) Object.assign(pane, pane.ghosts.before);
   pane.ghosts = null;
@@ -28,6 +29,7 @@ function showGhosts(pane, marks, styles) {
     pane.ghosts = { before, shown };
   }
   pane.root.toggleAttribute("data-preview", Boolean(marks));
+  pane.stage.dataset.word = marks ? word : "";
   pane.map.stale = true;
   pane.chrome.describeMarks();
   pane.draw();

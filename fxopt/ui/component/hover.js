@@ -6,7 +6,7 @@ import { fxopt } from "./shared.js";
 const REST = 220; // ms: who only passes over a row asks for nothing
 const BY_POINTER = 300; // ms after a press of a pointer in which what gets the focus was clicked, not gone to
 const QUIET = 800; // ms after a press in which nothing is asked: an answer could be caught up with by the next press
-const ROW = /^st-key-(?:current-)?(?:(pass)-([A-Z]\d*)-.*|(sites?)-([A-Z]\d*)-at-(.+))$/;
+const ROW = /^st-key-(?:current-)?(?:(pass)-([A-Z]\d*)-.*|(sites?)-([A-Z]\d*)-at-(.+)|act-(\d+)-.*)$/;
 const watchers = new WeakMap();
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -75,7 +75,7 @@ class Watcher {
   }
 
   show() {
-    fxopt.preview?.(this.data.marks, this.data.styles);
+    fxopt.preview?.(this.data.marks, this.data.styles, this.data.word);
   }
 
   hide() {
@@ -93,6 +93,7 @@ function rowOf(target) {
   for (let at = target?.nodeType === 1 ? target : null; at; at = at.parentElement)
     for (const name of at.classList) {
       const found = ROW.exec(name);
+      if (found?.[6]) return `act ${found[6]}`;
       if (found) return found[1] ? `pass ${found[2]}` : `${found[3]} ${found[4]} ${found[5]}`;
     }
   return "";

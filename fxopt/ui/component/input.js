@@ -1,6 +1,7 @@
 // Pointer and keys. A drag pans and never selects; a click selects and never pans.
 
 import { showsControls } from "./draw.js";
+import { listenToGestures } from "./gestures.js";
 
 const DRAG = 4; // pixels that a pointer may tremble in a click
 
@@ -11,8 +12,15 @@ export function listenToPointer(pane) {
     const box = stage.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
+  listenToGestures(pane, place);
   stage.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !pane.scene) return;
+    if (!event.isPrimary) drag = null;
+    if (event.button !== 0 || !event.isPrimary || !pane.scene) return;
+    const grip = pane.edges.grip(place(event));
+    if (grip) {
+      stage.setPointerCapture(event.pointerId);
+      pane.edges.take(grip, place(event));
+    }
     drag = { at: place(event), x: pane.camera.x, y: pane.camera.y, moved: false };
   });
   stage.addEventListener("pointermove", (event) => {
@@ -21,6 +29,10 @@ export function listenToPointer(pane) {
     if (!drag) return hover(pane, at);
     const [dx, dy] = [at[0] - drag.at[0], at[1] - drag.at[1]];
     if (!drag.moved && Math.hypot(dx, dy) < DRAG) return;
+    if (pane.edges.held) {
+      drag.moved = true;
+      return pane.edges.move(at);
+    }
     if (!drag.moved) {
       drag.moved = true;
       stage.setPointerCapture(event.pointerId);
@@ -35,6 +47,10 @@ export function listenToPointer(pane) {
     const was = drag;
     drag = null;
     stage.classList.remove("fx-dragging");
+    if (pane.edges.held) {
+      if (was?.moved && event.type === "pointerup") return pane.edges.drop();
+      pane.edges.cancel(); // a press that goes nowhere is a click on what lies there
+    }
     if (was && !was.moved && event.type === "pointerup") click(pane, place(event));
   };
   stage.addEventListener("pointerup", release);
@@ -45,18 +61,6 @@ export function listenToPointer(pane) {
     const box = pane.scene.boxAt(...at);
     if (pane.scene.groups.has(box)) pane.toggle(pane.scene.groups.get(box));
   });
-  stage.addEventListener(
-    "wheel",
-    (event) => {
-      if (!pane.scene) return;
-      event.preventDefault();
-      const lines = event.deltaMode === 1 ? 16 : 1;
-      // A pinch on a touchpad arrives as a wheel with ctrl and small steps.
-      const speed = event.ctrlKey ? 0.01 : 0.0016;
-      pane.zoom(Math.exp(-event.deltaY * lines * speed), place(event));
-    },
-    { passive: false },
-  );
 }
 
 function click(pane, at) {
@@ -74,15 +78,18 @@ function foldAt(pane, world) {
 function hover(pane, at) {
   const box = at ? pane.scene.boxAt(...pane.camera.toWorld(at)) : -1;
   const path = at ? foldAt(pane, pane.camera.toWorld(at)) : null;
-  pane.stage.style.cursor = box >= 0 || path !== null ? "pointer" : "";
+  const edge = at && path === null ? pane.edges.at(at) : -1;
+  const grip = at && pane.edges.grip(at);
+  pane.edges.hover(grip ? grip.edge : edge);
+  pane.stage.style.cursor = grip ? "move" : box >= 0 || edge >= 0 || path !== null ? "pointer" : "";
   if (box !== pane.hovered) {
     pane.hovered = box;
     pane.draw();
   }
-  pane.tip.hidden = box < 0;
-  if (box < 0) return;
+  pane.tip.hidden = box < 0 && edge < 0;
+  if (pane.tip.hidden) return;
   const { scene } = pane;
-  const lines = [scene.titles[box], scene.subtitles[box], scene.groups.get(box) ?? scene.plainName(box)];
+  const lines = box < 0 ? [pane.edges.told(edge)] : [scene.titles[box], scene.subtitles[box], scene.groups.get(box) ?? scene.plainName(box)];
   pane.tip.textContent = [...new Set(lines)].filter(Boolean).join("\n");
   const [width, height] = pane.stageSize();
   pane.tip.style.left = `${Math.min(at[0] + 14, Math.max(0, width - pane.tip.offsetWidth - 6))}px`;
@@ -94,7 +101,7 @@ export function pressed(pane, event) {
   if (!pane.scene || event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
   // Streamlit binds r and c (which empties every visitor's cache) on the document.
   event.stopPropagation();
-  const act = KEYS[event.key];
+  const act = event.shiftKey && event.key === "F10" ? KEYS.ContextMenu : KEYS[event.key];
   if (!act) return;
   event.preventDefault();
   act(pane, event);
@@ -102,23 +109,31 @@ export function pressed(pane, event) {
 
 const KEYS = {
   "/": (pane) => pane.chrome.find.focus(),
-  " ": (pane) => pane.fit(),
-  0: (pane) => pane.home(),
-  Home: (pane) => pane.home(),
-  "+": (pane) => pane.zoom(1.35),
-  "=": (pane) => pane.zoom(1.35),
-  "-": (pane) => pane.zoom(1 / 1.35),
+  " ": (pane) => pane.view.fit(),
+  0: (pane) => pane.view.home(),
+  Home: (pane) => pane.view.home(),
+  "+": (pane) => pane.view.zoom(1.35),
+  "=": (pane) => pane.view.zoom(1.35),
+  "-": (pane) => pane.view.zoom(1 / 1.35),
   ArrowDown: (pane) => walk(pane, pane.scene.users),
   ArrowUp: (pane) => walk(pane, pane.scene.inputs),
   ArrowRight: (pane) => sidestep(pane, 1),
   ArrowLeft: (pane) => sidestep(pane, -1),
   y: (pane) => copyName(pane),
-  Escape: (pane) => pane.selectedName !== null && pane.select(-1, "now"),
+  ContextMenu: (pane) => pane.menu.openAtSelected(),
+  Delete: (pane) => {
+    const { scene, selected, foldable } = pane;
+    if (selected >= 0 && foldable && !scene.groups.has(selected)) pane.tell("edit delete", scene.plainName(selected));
+  },
+  p: (pane) => pane.player.play(1),
+  ",": (pane) => pane.player.step(-1),
+  ".": (pane) => pane.player.step(1),
+  Escape: (pane) => (pane.edges.held ? pane.edges.cancel() : pane.selectedName !== null && pane.select(-1, "now")),
   Enter: (pane, event) => {
     const { scene, selected } = pane;
     // Opens a folded module; on anything else, or with Shift, folds the module around it.
     const own = event.shiftKey ? undefined : scene.groups.get(selected);
-    const path = selected < 0 ? pane.selectedFrame?.path : (own ?? scene.modules[selected]);
+    const path = selected < 0 ? pane.selection.frame?.path : (own ?? scene.modules[selected]);
     if (path) pane.toggle(path);
   },
 };
@@ -160,5 +175,5 @@ function sidestep(pane, direction) {
 
 function arrive(pane, i) {
   pane.select(i, "rest");
-  pane.reveal(i);
+  pane.view.reveal(i);
 }

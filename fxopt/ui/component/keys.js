@@ -2,6 +2,7 @@
 
 import { Acts } from "./acts.js";
 import { Drag } from "./drag.js";
+import { Lookout } from "./lookout.js";
 import { fxopt } from "./shared.js";
 
 const TO_PYTHON = new Set([
@@ -10,12 +11,12 @@ const TO_PYTHON = new Set([
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.focus(),
-  " ": (pane) => pane.fit(),
+  " ": (pane) => pane.view.fit(),
 };
 // What has a use of its own for arrows, Enter or Space when it has the focus.
 const TYPING = "input:not([type=checkbox]), textarea, select, [contenteditable=true], [role=textbox], [role=combobox]";
 const ACTING = "button, a, summary, [role=button], [role=switch], input[type=checkbox]";
-const MOVING = "[role=tab], [role=radio], [role=slider], [role=listbox], [role=option], [role=menuitem], [role=grid], canvas";
+const MOVING = "[role=tab], [role=separator], [role=radio], [role=slider], [role=listbox], [role=option], [role=menuitem], [role=grid], canvas";
 const listeners = new WeakMap();
 
 export default function ({ data, parentElement, setStateValue }) {
@@ -42,6 +43,7 @@ class Listener {
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
     document.addEventListener("click", openEvidence, { signal: this.ending.signal });
     new Drag((act) => this.tell(act), this.ending.signal);
+    new Lookout(this.ending.signal);
     fxopt.keys = this; // see foreseen.js
   }
 

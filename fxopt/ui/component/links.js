@@ -15,7 +15,7 @@ export function shareCamera(pane) {
   if (agreed === pane.agreed) return;
   pane.agreed = agreed;
   for (const other of linkedTo(pane)) {
-    if (other.layoutId !== pane.layoutId || !other.homeDone || other.agreed === agreed) continue;
+    if (other.layoutId !== pane.layoutId || !other.view.homeDone || other.agreed === agreed) continue;
     Object.assign(other.camera, { x, y, zoom });
     other.agreed = agreed;
     other.draw();

@@ -3,13 +3,17 @@
 
 import { paintBox } from "./boxes.js";
 import { NEAR, paintControl, shorten, showsControls, sizeCanvas, strokeTwice } from "./draw.js";
+import { paintEdgesInReach } from "./edges.js";
 import { CONTROL } from "./scene.js";
 
 const SMEARED = 0.03; // below this zoom, MANY edges are a gray smear that takes long to draw
 const MANY = 3000;
+const NONE = new Set();
 
 export function paint(context, pane) {
-  const { scene, camera, theme } = pane;
+  const { camera, theme } = pane;
+  const { moment } = pane.player;
+  const { scene } = moment ?? pane;
   const [width, height] = pane.stageSize();
   const ratio = devicePixelRatio || 1;
   sizeCanvas(context.canvas, width, height, ratio);
@@ -23,14 +27,18 @@ export function paint(context, pane) {
     context, pane, scene, theme, zoom,
     outside: (x, y, w, h) => x > right || y > bottom || x + w < left || y + h < top,
     moving: pane.motion ? pane.motion.progress : 1,
+    marks: (moment ?? pane).marks,
+    unseen: moment?.boxes ?? NONE,
+    unseenEdges: moment?.edges ?? NONE,
   };
   paintFrames(frame);
   paintEdges(frame);
   paintPath(frame);
   paintBecame(frame);
   if (zoom < 0.13) paintDots(frame);
-  else for (let i = 0; i < scene.count; i++) paintBox(frame, i);
+  else for (let i = 0; i < scene.count; i++) if (!frame.unseen.has(i)) paintBox(frame, i);
   paintFrameTitles(frame);
+  paintEdgesInReach(frame);
   context.globalAlpha = 1;
 }
 
@@ -43,7 +51,7 @@ function paintFrames({ context, pane, scene, theme, zoom, outside, moving }) {
     context.roundRect(x, y, w, h, 9);
     context.fillStyle = frameFill(theme, depth);
     context.fill();
-    const chosen = frame === pane.selectedFrame;
+    const chosen = frame === pane.selection.frame;
     context.lineWidth = chosen ? Math.max(3, 2 / zoom) : Math.max(1, 0.7 / zoom);
     context.strokeStyle = chosen ? theme.chosen : theme.frame;
     context.stroke();
@@ -79,7 +87,7 @@ function paintFrameTitles({ context, pane, scene, theme, zoom, outside, moving }
   }
 }
 
-function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
+function paintEdges({ context, pane, scene, theme, zoom, outside, moving, unseenEdges }) {
   const strength = pane.dim ? 0.35 : 1;
   context.globalAlpha = strength * moving * (zoom < 0.13 ? 0.5 : 1);
   context.strokeStyle = theme.line;
@@ -92,7 +100,7 @@ function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
     const other = scene.edgeStates && { removed: new Path2D(), created: new Path2D() };
     for (let edge = 0; edge < scene.paths.length; edge++) {
       const [left, top, right, bottom] = scene.bounds.subarray(4 * edge, 4 * edge + 4);
-      if (outside(left, top, right - left, bottom - top)) continue;
+      if (unseenEdges.has(edge) || outside(left, top, right - left, bottom - top)) continue;
       const state = scene.edgeStates?.[edge];
       (state ? other[state] : seen).addPath(scene.paths[edge]);
       if (heads && state !== "removed") addHead(heads, scene.curves[edge], 5.5);
@@ -102,7 +110,7 @@ function paintEdges({ context, pane, scene, theme, zoom, outside, moving }) {
     if (heads) context.fill(heads);
     if (other) paintOneSided(context, theme, zoom, other);
     paintStubs(context, scene, theme, zoom, outside);
-    if (zoom > NEAR) paintOperands(context, scene, theme, outside);
+    if (zoom > NEAR) paintOperands(context, scene, theme, outside, unseenEdges);
   }
   if (pane.selected >= 0) paintSelectedEdges(context, pane, scene, theme, zoom, moving);
 }
@@ -231,7 +239,7 @@ function paintStubs(context, scene, theme, zoom, outside) {
 }
 
 // Beside the head of an edge: which operands of its box come along it, or how often.
-function paintOperands(context, scene, theme, outside) {
+function paintOperands(context, scene, theme, outside, unseenEdges) {
   context.font = theme.frameFont(9);
   context.textBaseline = "middle";
   context.lineWidth = 3;
@@ -244,7 +252,7 @@ function paintOperands(context, scene, theme, outside) {
     context.fillText(text, x, y);
   };
   scene.operands.forEach((text, edge) => {
-    if (!text) return;
+    if (!text || unseenEdges.has(edge)) return;
     const [x, y, ux, uy] = headOf(scene.curves[edge]);
     if (outside(x - 50, y - 30, 100, 50)) return;
     const flat = Math.abs(ux) > 0.85; // it comes from beside the box, where a neighbor may stand: above it is room
@@ -280,11 +288,11 @@ function addHead(path, points, size) {
 }
 
 // From far away: color only, marked boxes last and never smaller than the eye can find.
-function paintDots({ context, pane, scene, theme, zoom, outside }) {
+function paintDots({ context, pane, scene, theme, zoom, outside, marks: all, unseen }) {
   for (const marked of [false, true]) {
     for (let i = 0; i < scene.count; i++) {
-      const marks = pane.marks.get(i);
-      if (Boolean(marks) !== marked) continue;
+      const marks = all.get(i);
+      if (Boolean(marks) !== marked || unseen.has(i)) continue;
       const [x, y, w, h] = pane.shownRect(i);
       if (outside(x, y, w, h)) continue;
       context.globalAlpha = pane.dim && !marked ? 0.3 : 1;

@@ -1,23 +1,28 @@
-// One graph on the page: its scene, camera, selection and marks, and what the visitor does with them.
-//
-// Acts of the visitor are all that is sent to Python (acts.js). The viewport stays in the browser.
+// One graph on the page, put together: what Python says (protocol.js), the selection, the view, the drawing, and the
+// acts of the visitor, which are all that is sent to Python (acts.js). The viewport stays in the browser.
 
 import { Acts } from "./acts.js";
-import { anchorBetween, placeOfAnother } from "./anchors.js";
 import { SIGNS } from "./boxes.js";
-import { Camera } from "./camera.js";
 import { Chrome, element, MARK_WORDS, Search } from "./chrome.js";
+import { Edges } from "./edges.js";
 import { Word } from "./foreseen.js";
 import { listenToPointer, pressed } from "./input.js";
-import { light, linkedTo, shareCamera, takeRelated } from "./links.js";
+import { light, linkedTo, shareCamera } from "./links.js";
+import { noPath } from "./marks.js";
+import { Menu } from "./menu.js";
 import { Minimap } from "./minimap.js";
 import { paint } from "./paint.js";
-import { CONTROL } from "./scene.js";
+import { Player } from "./player.js";
+import { showData } from "./protocol.js";
+import { CONTROL, endsOf, middleOf } from "./scene.js";
+import { boxOf, Selection } from "./selection.js";
 import { fxopt } from "./shared.js";
+import { spokenBox } from "./spoken.js";
+import { stageElements } from "./stage.js";
 import { STYLES } from "./styles.js";
 import { Theme } from "./theme.js";
+import { View } from "./view.js";
 
-const MOTION = 220; // ms in which boxes glide to their places in a new layout
 const PATIENCE = 5000; // ms after which a module that was to be opened can be tried again
 const KEY_DELAY = 150; // ms that arrow keys must rest before Python hears of the selection
 
@@ -25,35 +30,41 @@ export class Pane {
   constructor(parent) {
     this.root = element("div", "fx");
     this.root.dataset.map = "none";
-    this.camera = new Camera();
+    this.view = new View(this);
+    this.selection = new Selection();
     this.marks = new Map();
     this.styles = [];
     this.unseen = 0;
-    this.size = [0, 0]; // of the stage, as the camera stands for it: a pane that ends has none any more
     this.lit = new Set(); // boxes that belong to what is pointed at or selected
     this.families = new Map();
     this.bars = {}; // costs by the numbers of the whole layout: [share of the largest, in words]
     this.at = -1;
-    this.selected = -1; // a box
-    this.selectedName = null; // what was selected, also where this picture has no box for it
-    this.selectedFrame = null;
-    this.nearSelected = new Set();
-    this.sent = [];
     this.acts = new Acts(); // each is what was done, and to which name
-    this.path = { boxes: new Set(), way: [], edges: [], portals: [], told: "" }; // the way on which the boxes cost the most
+    this.path = noPath(); // the way on which the boxes cost the most
     this.legend = []; // marks with their counts in words, as Python gives them
     this.became = []; // pairs of boxes: of a node that is gone, and of one that does its work
     this.moves = new Map(); // the moves that Python asked for, by key, and whether each is done
     this.scene = null;
+    this.subject = ""; // the model
+    this.foldable = true;
     this.word = new Word(this);
     this.motion = null;
     this.search = new Search(this);
     this.chrome = new Chrome(this);
+    this.player = new Player(this);
+    this.edges = new Edges(this);
     this.map = new Minimap(this);
-    this.buildStage();
+    const parts = stageElements();
+    this.stage = parts.stage;
+    this.option = parts.option;
+    this.tip = parts.tip;
+    this.menu = new Menu(this);
+    this.context = parts.canvas.getContext("2d");
+    listenToPointer(this);
+    this.stage.addEventListener("keydown", (event) => pressed(this, event));
     const middle = element("div", "fx-middle");
-    middle.append(this.stage, this.map.canvas);
-    this.root.append(this.chrome.bar, middle, this.chrome.foot);
+    middle.append(this.stage, this.map.canvas, this.menu.root);
+    this.root.append(this.chrome.bar, middle, this.player.row, this.chrome.foot);
     this.sheet = element("style", "", STYLES);
     parent.append(this.sheet, this.root);
     this.theme = new Theme(this.root);
@@ -63,163 +74,14 @@ export class Pane {
     document.fonts?.ready.then(() => this.fontsCame());
   }
 
-  buildStage() {
-    this.stage = element("div", "fx-stage");
-    this.stage.tabIndex = 0;
-    this.stage.setAttribute("role", "listbox");
-    this.canvas = element("canvas", "fx-canvas");
-    this.canvas.setAttribute("aria-hidden", "true");
-    this.option = element("div", "fx-spoken", "No node selected");
-    this.option.id = "fx-option";
-    this.option.setAttribute("role", "option");
-    this.option.setAttribute("aria-selected", "false");
-    this.tip = element("div", "fx-tip");
-    this.tip.hidden = true;
-    this.tip.setAttribute("aria-hidden", "true");
-    this.stage.append(this.canvas, this.option, this.tip);
-    this.context = this.canvas.getContext("2d");
-    listenToPointer(this);
-    this.stage.addEventListener("keydown", (event) => pressed(this, event));
-  }
-
-  // --- what Python says -----------------------------------------------------------------------------------
-
+  // Show what Python says, unless this pane is ahead of it.
   update(data, setState, scene) {
     this.setState = setState;
-    if (!this.word.hear(data)) return;
-    this.show(data, scene);
+    if (this.word.hear(data)) this.show(data, scene);
   }
 
   show(data, scene) {
-    this.acts.heard(data.heard ?? 0);
-    this.key = data.key;
-    this.dim = Boolean(data.dim);
-    this.foldable = data.foldable ?? true;
-    this.link = data.link ?? null;
-    this.title = data.title ?? "Graph";
-    this.note = data.note ?? "";
-    this.legend = data.legend ?? [];
-    this.became = (data.became ?? []).map((pair) => pair.map((number) => scene.placeOf(number)));
-    takeRelated(this, data.related ?? []);
-    this.bars = data.bars ?? {};
-    this.root.style.height = data.height ?? "600px";
-    this.readTheme();
-    const isNew = scene !== this.scene;
-    const look = isNew ? this.adopt(scene, data.subject ?? "") : null;
-    this.stage.setAttribute(
-      "aria-label",
-      `${this.title}: ${scene.caption}. Up and down follow the data, left and right go along a row, ` +
-        "Enter opens or closes a module, slash finds, Space shows everything.",
-    );
-    this.takePath(data.path ?? null, isNew);
-    this.takeMarks(data.marks ?? {}, isNew);
-    look?.(); // now that the legend, which takes room from the stage, is there
-    this.takeSelection(data.selected ?? null);
-    this.takeMove(data.goneTo ?? ["0", "", "", true]);
-    this.speak();
-    this.paint(); // not in the next frame, before which the browser still draws the rest of the page
-  }
-
-  adopt(scene, subject) {
-    const before = this.scene;
-    const stays = before && subject === this.subject ? anchorBetween(before, scene, this) : null;
-    const from = stays ? this.positionsFor(before, scene, stays) : null;
-    if (subject !== this.subject) this.moves.clear();
-    this.subject = subject;
-    this.scene = scene;
-    this.pending = null;
-    this.at = -1;
-    this.lit = new Set();
-    this.tip.hidden = true;
-    const box = this.middle.getBoundingClientRect();
-    this.map.arrange(scene, box.width, box.height);
-    this.choose(this.selectedName === null ? -1 : scene.find(this.selectedName));
-    this.search.again();
-    this.option.setAttribute("aria-setsize", scene.count);
-    return () => {
-      if (!stays) {
-        if (this.selected < 0) this.selectedName = null;
-        return this.firstLook();
-      }
-      this.camera.pin(stays.to, stays.screen);
-      if (!this.anythingInView()) this.home();
-      else this.glide(from);
-    };
-  }
-
-  takeMarks(data, isNew) {
-    const key = JSON.stringify([data, this.dim, this.note, this.legend, this.became]);
-    if (key !== this.marksKey || isNew) {
-      this.marksKey = key;
-      this.marks = this.marksOf(data.boxes ?? {});
-      this.styles = data.styles ?? [];
-      this.unseen = data.unseen ?? 0;
-      this.map.stale = true;
-      this.chrome.describe();
-      this.speak();
-    }
-  }
-
-  // The boxes of a way come by their numbers in the whole layout; one after the other, they are its edges.
-  takePath(data, isNew) {
-    const key = JSON.stringify(data);
-    if (key === this.pathKey && !isNew) return;
-    this.pathKey = key;
-    const { scene } = this;
-    const way = (data?.boxes ?? []).map((number) => scene.placeOf(number)).filter((i) => i >= 0);
-    this.path = { boxes: new Set(way), way, edges: [], portals: [], told: data?.told ?? "" };
-    for (let at = 1; at < way.length; at++) {
-      const [source, target] = [way[at - 1], way[at]];
-      const edge = scene.edgesOf[source].find((one) => scene.ends[2 * one] === source && scene.ends[2 * one + 1] === target);
-      if (edge !== undefined) this.path.edges.push(edge);
-      else if (scene.portalsOf[source].some(([a, b]) => a === source && b === target)) this.path.portals.push([source, target]);
-    }
-    this.marksKey = ""; // the legend tells of both
-    this.map.stale = true;
-  }
-
-  // Marks come by the numbers of the whole layout. What only one of two graphs has is always told as such.
-  marksOf(boxes) {
-    const { scene } = this;
-    const marks = new Map();
-    for (const [number, of] of Object.entries(boxes)) {
-      const i = scene.placeOf(Number(number));
-      if (i >= 0) marks.set(i, of);
-    }
-    scene.boxStates?.forEach((state, i) => {
-      const of = marks.get(i) ?? [];
-      if (state && !of.some(([kind]) => kind === state)) marks.set(i, [...of, [state, -1, 1]]);
-    });
-    return marks;
-  }
-
-  // What Python says is selected. It may be the echo of a click, which must not undo a later one.
-  takeSelection(name) {
-    if (name === this.told) return;
-    this.told = name;
-    const echo = this.sent.indexOf(name);
-    if (echo >= 0) {
-      this.sent.splice(0, echo + 1);
-      return;
-    }
-    this.sent = [];
-    this.selectedName = name;
-    const i = name === null ? -1 : this.scene.find(name);
-    if (i === this.selected) return;
-    this.choose(i);
-    if (i >= 0 && !this.isInView(i)) this.reveal(i);
-  }
-
-  // Move to where Python says, once; and once more if the picture that it is about comes later.
-  takeMove([key, name, told, isSettled]) {
-    const { moves, scene } = this;
-    if (key === "0" || moves.get(key)) return;
-    const i = scene.find(name);
-    moves.set(key, isSettled);
-    if (told) this.chrome.say(told);
-    if (i < 0) return;
-    this.camera.goTo(scene, i, ...this.stageSize(), this.theme.scale);
-    this.draw();
+    showData(this, data, scene);
   }
 
   // --- selection ------------------------------------------------------------------------------------------
@@ -235,36 +97,40 @@ export class Pane {
     light(this);
   }
 
+  get selected() {
+    return this.selection.box;
+  }
+
+  get selectedName() {
+    return this.selection.name;
+  }
+
   choose(i) {
-    this.selected = i;
+    this.selection.choose(this.scene, i);
     light(this);
-    // A folded module that was selected and then opened is seen as its frame.
-    const path = i < 0 && this.selectedName?.startsWith("@") ? this.selectedName.slice(1) : null;
-    this.selectedFrame = this.scene.frames.find((frame) => frame.path === path) ?? null;
-    this.nearSelected = i < 0 ? new Set() : new Set([...this.scene.inputs[i], ...this.scene.users[i]]);
     this.map.stale = true;
     this.speak();
   }
 
   // The visitor goes to a node that a folded module hides; Python opens what is needed.
   goInto(name) {
-    this.selectedName = name;
+    this.selection.name = name;
     this.choose(this.scene.find(name));
-    this.reveal(this.selected);
+    this.view.reveal(this.selected);
     clearTimeout(this.timer);
-    this.sent.push(name);
+    this.selection.sent.push(name);
     this.tell("reveal", name);
   }
 
   // The visitor selects; `when` says whether Python hears "now" or after the keys have come to "rest".
   select(i, when) {
     const name = i < 0 ? null : this.scene.names[i];
-    this.selectedName = name;
+    this.selection.name = name;
     this.choose(i);
     this.draw();
     clearTimeout(this.timer);
     const tell = () => {
-      this.sent.push(name);
+      this.selection.sent.push(name);
       this.tell("select", name);
     };
     if (when === "rest") this.timer = setTimeout(tell, KEY_DELAY);
@@ -273,16 +139,17 @@ export class Pane {
   }
 
   tell(what, name) {
+    if (/^ed(it|ge) /.test(what)) fxopt.openPanel?.("right"); // the form of edits is there, and its answer
     if (!this.acts.isFull) this.setState("events", this.acts.add(what, name));
   }
 
   follow(name) {
-    this.selectedName = name;
-    const i = name === null ? -1 : this.scene.find(name);
+    this.selection.name = name;
+    const i = boxOf(this.scene, name);
     this.choose(i);
     // Another picture may need to move to where its own box is; in the same one, both look at one place anyway.
     const [shown] = i >= 0 ? [i] : this.lit;
-    if (shown !== undefined && !this.isInView(shown)) this.reveal(shown);
+    if (shown !== undefined && !this.view.shows(shown)) this.view.reveal(shown);
     this.draw();
   }
 
@@ -300,101 +167,31 @@ export class Pane {
   }
 
   speak() {
-    const { scene, selected: i, option } = this;
-    option.setAttribute("aria-selected", String(i >= 0));
-    if (i < 0) {
-      const frame = this.selectedFrame;
-      option.textContent = frame ? `${frame.title}, open` : "No node selected";
-      option.setAttribute("aria-selected", String(Boolean(frame)));
-      if (frame) this.stage.setAttribute("aria-activedescendant", option.id);
-      else this.stage.removeAttribute("aria-activedescendant");
-      return;
-    }
-    // What a preview would do is told by the line above the passes.
-    const marks = (this.marks.get(i) ?? [])
-      .filter((mark) => !mark.ghost)
-      .map(([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`);
-    option.textContent = [
-      scene.titles[i],
-      scene.subtitles[i],
-      scene.modules[i] && `in ${scene.modules[i]}`,
-      this.bars[scene.numberOf(i)]?.[1],
-      this.path.boxes.has(i) && "on the critical path",
-      `${scene.inputs[i].length} inputs`,
-      `${scene.users[i].length} users`,
-      ...marks,
-    ]
-      .filter(Boolean)
-      .join(", ");
-    option.setAttribute("aria-posinset", i + 1);
-    this.stage.setAttribute("aria-activedescendant", option.id);
+    const { scene, selection, stage, option } = this;
+    const { box: i, frame } = selection;
+    option.setAttribute("aria-selected", String(i >= 0 || frame !== null));
+    if (i >= 0) {
+      // What a preview would do is told by the line above the passes.
+      const marks = (this.marks.get(i) ?? [])
+        .filter((mark) => !mark.ghost)
+        .map(([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`);
+      const cost = this.bars[scene.numberOf(i)]?.[1];
+      option.textContent = spokenBox(scene, i, { marks, cost, isOnPath: this.path.boxes.has(i) });
+      option.setAttribute("aria-posinset", i + 1);
+    } else option.textContent = frame ? `${frame.title}, open` : "No node selected";
+    if (i >= 0 || frame) stage.setAttribute("aria-activedescendant", option.id);
+    else stage.removeAttribute("aria-activedescendant");
   }
 
-  // --- camera ---------------------------------------------------------------------------------------------
+  // --- view -----------------------------------------------------------------------------------------------
+
+  get camera() {
+    return this.view.camera;
+  }
 
   /** @returns {[number, number]} width and height, in pixels */
   stageSize() {
     return [this.stage.clientWidth, this.stage.clientHeight];
-  }
-
-  fit() {
-    this.camera.fit(this.scene, ...this.stageSize(), this.theme.scale);
-    this.draw();
-  }
-
-  firstLook() {
-    this.size = this.stageSize();
-    const other = placeOfAnother(this);
-    const stays = other && anchorBetween(other, this.scene, this);
-    if (!stays) return this.home();
-    this.camera.pin(stays.to, stays.screen);
-    this.homeDone = true;
-    if (!this.anythingInView()) this.home();
-    this.draw();
-  }
-
-  home() {
-    const [width, height] = (this.size = this.stageSize());
-    this.homeDone = width > 0;
-    this.camera.home(this.scene, width, height, this.theme.scale);
-    this.draw();
-  }
-
-  zoom(factor, at) {
-    const [width, height] = this.stageSize();
-    this.camera.zoomBy(factor, at ?? [width / 2, height / 2]);
-    this.draw();
-  }
-
-  // Bring a box to where it can be seen and read, moving no more than that takes.
-  reveal(i) {
-    const [width, height] = this.stageSize();
-    /** @type {[number, number]} */
-    const middle = [width / 2, height / 2];
-    if (this.camera.zoom < 0.6) {
-      this.camera.pin(this.scene.center(i), middle);
-      this.camera.zoomBy(0.9 / this.camera.zoom, middle);
-    } else if (!this.isInView(i, 40)) this.camera.pin(this.scene.center(i), middle);
-    this.draw();
-  }
-
-  isInView(i, margin = 0) {
-    const [width, height] = this.stageSize();
-    const [x, y, w, h] = this.scene.rect(i);
-    const [left, top] = this.camera.toScreen([x, y]);
-    const [right, bottom] = this.camera.toScreen([x + w, y + h]);
-    return left >= margin && top >= margin && right <= width - margin && bottom <= height - margin;
-  }
-
-  anythingInView() {
-    const [width, height] = this.stageSize();
-    const [left, top] = this.camera.toWorld([0, 0]);
-    const [right, bottom] = this.camera.toWorld([width, height]);
-    for (let i = 0; i < this.scene.count; i++) {
-      const [x, y, w, h] = this.scene.rect(i);
-      if (x < right && y < bottom && x + w > left && y + h > top) return true;
-    }
-    return false;
   }
 
   // --- drawing --------------------------------------------------------------------------------------------
@@ -407,41 +204,19 @@ export class Pane {
   paint() {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
-    if (this.motion) this.motion.progress = Math.min(1, (performance.now() - this.motion.start) / MOTION);
+    this.motion?.moveOn(performance.now());
     paint(this.context, this);
     this.map.paint();
     shareCamera(this);
-    if (this.motion?.progress === 1) this.motion = null;
+    if (this.motion?.isDone) this.motion = null;
     if (this.motion) this.draw();
-  }
-
-  // Where the boxes of a new scene were in the old one, seen through the new camera.
-  positionsFor(before, scene, { screen, to }) {
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches || scene.count > 3000) return null;
-    const from = new Float32Array(scene.boxes);
-    const { zoom, x, y } = this.camera;
-    const [left, top] = [screen[0] - to[0] * zoom, screen[1] - to[1] * zoom];
-    for (let i = 0; i < scene.count; i++) {
-      const old = before.find(scene.names[i]);
-      if (old < 0) continue;
-      const [bx, by, bw, bh] = before.rect(old);
-      from.set([bx + (x - left) / zoom, by + (y - top) / zoom, bw, bh], 4 * i);
-    }
-    return from;
-  }
-
-  glide(from) {
-    this.motion = from && { from, start: performance.now(), progress: 0 };
+    fxopt.looked?.(this);
   }
 
   // Where a box is drawn now: on its way, while a new layout glides into place.
   shownRect(i) {
-    const [x, y, w, h] = this.scene.rect(i);
-    if (!this.motion) return [x, y, w, h];
-    const { from, progress } = this.motion;
-    const done = 1 - (1 - progress) ** 3;
-    const mix = (at, value) => from[4 * i + at] + (value - from[4 * i + at]) * done;
-    return [mix(0, x), mix(1, y), mix(2, w), mix(3, h)];
+    const rect = this.scene.rect(i);
+    return this.motion ? this.motion.rect(i, rect) : rect;
   }
 
   markColor([kind, pass], style = this.styles[pass]) {
@@ -454,7 +229,7 @@ export class Pane {
     const { scale } = this.theme;
     if (!this.theme.read()) return;
     this.map.stale = true;
-    if (this.scene && scale !== this.theme.scale) this.zoom(this.theme.scale / scale, [this.stageSize()[0] / 2, 0]);
+    if (this.scene && scale !== this.theme.scale) this.view.zoom(this.theme.scale / scale, [this.stageSize()[0] / 2, 0]);
   }
 
   resized() {
@@ -463,11 +238,7 @@ export class Pane {
     this.readTheme();
     const box = this.middle.getBoundingClientRect();
     this.map.arrange(this.scene, box.width, box.height);
-    if (!this.homeDone) return this.firstLook();
-    const size = this.stageSize();
-    this.camera.x += (size[0] - this.size[0]) / 2; // what was in the middle stays there
-    this.size = size;
-    this.draw();
+    this.view.resized();
   }
 
   fontsCame() {
@@ -475,25 +246,30 @@ export class Pane {
     this.draw();
   }
 
-  // What is seen here, for another pane to take up.
-  view() {
-    const { subject, scene, camera } = this;
-    const { x, y, zoom } = camera;
-    return { subject, scene, camera: { x, y, zoom }, size: this.size };
-  }
-
   // --- for tests: state to wait for, and where to click ------------------------------------------------------
 
   get ready() {
-    return Boolean(this.scene) && !this.frame && !this.motion && !this.pending;
+    return Boolean(this.scene) && !this.frame && !this.motion && !this.pending && !this.player.isAtWork;
   }
 
   get layoutId() {
     return this.scene?.id ?? null;
   }
 
+  isInView(i, margin = 0) {
+    return this.view.shows(i, margin);
+  }
+
   nodeRect(name) {
     return this.pageRect(this.scene.rect(this.scene.index.get(name)));
+  }
+
+  /** The ends of the edge between two nodes, and its middle, on the page. */
+  edgePoints(source, target) {
+    const { scene } = this;
+    const edge = scene.edgesOf[scene.find(source)].find((one) => scene.ends[2 * one + 1] === scene.find(target));
+    const [from, to] = endsOf(scene.curves[edge]);
+    return [from, to, middleOf(scene.curves[edge])].map(([x, y]) => this.pageRect([x, y, 0, 0]));
   }
 
   controlRect(path) {
@@ -509,11 +285,13 @@ export class Pane {
   }
 
   end() {
-    if (this.scene) fxopt.left = this.view();
+    if (this.scene) fxopt.left = this.view.seen;
     this.observer.disconnect();
+    this.menu.ending.abort();
     clearTimeout(this.timer);
     clearTimeout(this.patience);
     this.word.end();
+    this.player.end();
     cancelAnimationFrame(this.frame);
     this.sheet.remove();
     this.root.remove();

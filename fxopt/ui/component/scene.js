@@ -70,14 +70,6 @@ export class Scene {
     this.boxStates = payload.boxStates ?? null;
     this.edgeStates = payload.edgeStates ?? null;
     this.fitted = { title: new Array(this.count), subtitle: new Array(this.count) };
-    this.connect(payload);
-  }
-
-  /** @param {Payload} payload */
-  connect({ ends, curves, portals, reads }) {
-    /** @type {Map<string, string>} */
-    const told = (this.reads = new Map()); // the operands along an edge, by its ends
-    for (let at = 0; at < reads.length; at += 3) told.set(`${reads[at]} ${reads[at + 1]}`, String(reads[at + 2]));
     /** @type {<T>() => T[][]} */
     const lists = () => Array.from({ length: this.count }, () => []);
     /** @type {number[][]} */
@@ -88,10 +80,18 @@ export class Scene {
     this.edgesOf = lists();
     /** @type {[number, number][][]} */
     this.portalsOf = lists();
-    this.ends = ends;
-    this.curves = curves;
+    this.ends = payload.ends;
+    this.curves = payload.curves;
+    this.bounds = new Float32Array(4 * payload.curves.length);
+    this.connect(payload);
+  }
+
+  /** @param {Payload} payload */
+  connect({ ends, curves, portals, reads }) {
+    /** @type {Map<string, string>} */
+    const told = (this.reads = new Map()); // the operands along an edge, by its ends
+    for (let at = 0; at < reads.length; at += 3) told.set(`${reads[at]} ${reads[at + 1]}`, String(reads[at + 2]));
     this.paths = curves.map(pathOf);
-    this.bounds = new Float32Array(4 * curves.length);
     this.allEdges = new Path2D();
     for (let edge = 0; edge < curves.length; edge++) {
       const [source, target] = [ends[2 * edge], ends[2 * edge + 1]];
@@ -168,6 +168,37 @@ export class Scene {
   }
 
   /**
+   * Return the edge that comes nearest to a point, if it comes nearer than `reach`; -1 for none.
+   * @param {number} x
+   * @param {number} y
+   * @param {number} reach
+   * @param {Set<number>} [unseen] edges that are not drawn
+   */
+  edgeAt(x, y, reach, unseen) {
+    let [best, least] = [-1, reach];
+    for (let edge = 0; edge < this.curves.length; edge++) {
+      const [left, top, right, bottom] = this.bounds.subarray(4 * edge, 4 * edge + 4);
+      if (x < left - reach || x > right + reach || y < top - reach || y > bottom + reach || unseen?.has(edge)) continue;
+      const distance = distanceTo(this.curves[edge], x, y);
+      if (distance < least) [best, least] = [edge, distance];
+    }
+    return best;
+  }
+
+  /**
+   * Return the end of an edge that is nearer to a point than `reach`: 0 for its source, 1 for its target, -1 for neither.
+   * @param {number} edge
+   * @param {number} x
+   * @param {number} y
+   * @param {number} reach
+   */
+  endAt(edge, x, y, reach) {
+    const away = endsOf(this.curves[edge]).map(([px, py]) => Math.hypot(px - x, py - y));
+    const end = away[0] < away[1] ? 0 : 1;
+    return away[end] < reach ? end : -1;
+  }
+
+  /**
    * Return the corner of the fold control of a folded module (its box) or of an open one (its frame).
    * @param {string} path
    * @returns {[number, number] | undefined}
@@ -215,6 +246,75 @@ function pathOf(points) {
   for (let at = 2; at + 5 < points.length; at += 6)
     path.bezierCurveTo(points[at], points[at + 1], points[at + 2], points[at + 3], points[at + 4], points[at + 5]);
   return path;
+}
+
+/**
+ * Return the two ends of a curve: where it leaves its source, and where it comes to its target.
+ * @param {number[]} points
+ * @returns {[[number, number], [number, number]]}
+ */
+export function endsOf(points) {
+  return [[points[0], points[1]], [points[points.length - 2], points[points.length - 1]]];
+}
+
+/**
+ * Return a point in the middle of a curve.
+ * @param {number[]} points
+ * @returns {[number, number]}
+ */
+export function middleOf(points) {
+  if (points.length < 8) return [(points[0] + points[points.length - 2]) / 2, (points[1] + points[points.length - 1]) / 2];
+  const at = 2 + 6 * Math.floor((points.length - 2) / 12);
+  return pointOf(points, at, 0.5);
+}
+
+/**
+ * @param {number[]} points
+ * @param {number} at of the first control point of a piece
+ * @param {number} t from 0 to 1 along the piece
+ * @returns {[number, number]}
+ */
+function pointOf(points, at, t) {
+  const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
+  return [
+    a * points[at - 2] + b * points[at] + c * points[at + 2] + d * points[at + 4],
+    a * points[at - 1] + b * points[at + 1] + c * points[at + 3] + d * points[at + 5],
+  ];
+}
+
+const PIECES = 12; // straight ones that stand for a piece of a curve, where a distance is asked for
+
+/**
+ * @param {number[]} points
+ * @param {number} x
+ * @param {number} y
+ */
+function distanceTo(points, x, y) {
+  if (points.length < 8) return distanceToLine(points[0], points[1], points[points.length - 2], points[points.length - 1], x, y);
+  let least = Infinity;
+  for (let at = 2; at + 5 < points.length; at += 6) {
+    let [px, py] = [points[at - 2], points[at - 1]];
+    for (let piece = 1; piece <= PIECES; piece++) {
+      const [qx, qy] = pointOf(points, at, piece / PIECES);
+      least = Math.min(least, distanceToLine(px, py, qx, qy, x, y));
+      [px, py] = [qx, qy];
+    }
+  }
+  return least;
+}
+
+/**
+ * @param {number} ax
+ * @param {number} ay
+ * @param {number} bx
+ * @param {number} by
+ * @param {number} x
+ * @param {number} y
+ */
+function distanceToLine(ax, ay, bx, by, x, y) {
+  const [dx, dy] = [bx - ax, by - ay];
+  const along = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
+  return Math.hypot(x - ax - along * dx, y - ay - along * dy);
 }
 
 /** @param {number[]} points @returns {[number, number, number, number]} */

@@ -10,12 +10,14 @@
  * @property {Map<any, () => void>} [awaited] what is to be done once a layout comes, by pane
  * @property {Map<string, any>} [seen] what was told of pictures, by their digests
  * @property {number} [actedAt] when the visitor last did something, in ms
+ * @property {(pane: any) => void} [looked] told of each painting of a pane
  * @property {any} [left] where the pane that ended last looked
  * @property {any} [keys] the listener to keys
+ * @property {(part: import("./frame_sizes.js").Part) => void} [openPanel] opens a panel of the frame that is closed
  * @property {(act: string) => void} [foresee]
  * @property {(api: any) => (() => void)} [show]
  * @property {(bytes: any) => void} [take]
- * @property {(marks: any, styles?: any) => void} [preview]
+ * @property {(marks: any, styles?: any, word?: string) => void} [preview]
  */
 
 /** @type {Shared} */

@@ -51,7 +51,7 @@ class Row:
     model: str
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
     variant: str = ""
-    """What tells this row from others of the same class."""
+    """The words that tell this row from others of the same class."""
     cache: str = ""
     """For models that keep one: ``none``, or ``filled`` for the step of one token more."""
     rung: str = "symbolic"

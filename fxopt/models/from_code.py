@@ -1,0 +1,131 @@
+"""Models that are had only by running code: a file of Python, or a program that `torch.export.save` wrote.
+
+Reading either runs what its author put there, with all rights of this process. So each caller first has the word of the
+person: the command line by the name that they gave, the page by ``fxopt app --allow-code``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import secrets
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from fxopt.errors import FxoptError, ModelError
+from fxopt.tracing import example_inputs
+
+PROGRAM_RUNS_CODE = "reading a .pt2 file can run code of whoever wrote it"
+_FIRST = ("make_model", "make")
+"""The names of the function that is called where a file has several."""
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A model with an example call."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def from_program(file: Path, name: str = "") -> Made:
+    """Return the module of a program of `torch.export`, with the example that it was exported with.
+
+    Args:
+        name: of the file, for messages; its path if not given.
+
+    Raises:
+        ModelError: torch cannot read the file, or the program has no example.
+    """
+    name = name or str(file)
+    try:
+        program = torch.export.load(file)
+    except Exception as error:  # torch raises errors of many kinds for a file that is none
+        raise ModelError(f"{name}: torch.export cannot read it: {type(error).__name__}: {error}") from error
+    if program.example_inputs is None:
+        raise ModelError(f"{name}: it has no example inputs; export the model again with torch {torch.__version__}")
+    args, kwargs = program.example_inputs
+    return Made(program.module(), tuple(args), dict(kwargs))
+
+
+def from_python(file: Path, name: str = "") -> Made:
+    """Return the model that a function of a file of Python makes: a model, (model, args) or (model, args, kwargs).
+
+    The function is ``make_model``, else ``make``, else the only one that can be called without arguments.
+
+    Args:
+        name: of the file, for messages; its path if not given.
+
+    Raises:
+        ModelError: the file or the function fails, with its line, or the function makes something else.
+    """
+    name = name or str(file)
+    made = _run(name, _made_by, file, name)
+    model, *rest = made if isinstance(made, tuple) else (made,)
+    if not isinstance(model, nn.Module) or len(rest) > 2 or not isinstance(rest[1] if rest[1:] else {}, Mapping):
+        kinds = ", ".join(type(one).__name__ for one in (model, *rest))
+        raise ModelError(f"{name} made {kinds}; it has to make a model, (model, args) or (model, args, kwargs)")
+    model.eval()
+    if not rest:
+        try:
+            return Made(model, (), example_inputs(model))
+        except (FxoptError, TypeError, ValueError) as error:
+            raise ModelError(
+                f"{name}: the inputs of its model are not known; let the function return (model, args). {error}"
+            ) from error
+    args = rest[0] if isinstance(rest[0], tuple | list) else (rest[0],)
+    return Made(model, tuple(args), dict(rest[1]) if rest[1:] else {})
+
+
+def _made_by(file: Path, name: str) -> Any:
+    module = _module(file)
+    functions = {key: one for key, one in vars(module).items() if _can_be_called(one, module)}
+    if not functions:
+        raise ModelError(f"{name} has no function that makes a model without arguments; write def make_model(): ...")
+    chosen = next((key for key in _FIRST if key in functions), "")
+    if not chosen and len(functions) > 1:
+        raise ModelError(f"{name} has several functions ({', '.join(functions)}); call the one to use make_model")
+    return functions[chosen or next(iter(functions))]()
+
+
+def _can_be_called(value: object, module: ModuleType) -> bool:
+    """Return whether a value is a public function of this module that takes no arguments, or only optional ones."""
+    if not inspect.isfunction(value) or value.__module__ != module.__name__ or value.__name__.startswith("_"):
+        return False
+    try:
+        inspect.signature(value).bind()
+    except TypeError:
+        return False
+    return True
+
+
+def _module(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{file.stem}_{secrets.token_hex(8)}", file)
+    assert spec is not None, "the file ends with .py"
+    assert spec.loader is not None, "the file ends with .py"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _run(name: str, work: Any, *args: Any) -> Any:
+    """Return the answer of someone's code; its failure is told with its line."""
+    try:
+        return work(*args)
+    except ModelError:
+        raise
+    except (Exception, SystemExit) as error:
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        line = error.lineno if isinstance(error, SyntaxError) else frame.tb_lineno if frame is not None else None
+        raise ModelError(f"{name} failed at line {line}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,239 @@
+"""A call that computes again the value of an earlier one goes: whoever reads it reads the earlier one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core import (
+    Conditions,
+    Exactness,
+    GraphIndex,
+    Match,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    info_of,
+    is_tensor,
+    operation_name,
+    target_name,
+    unaltered_conditions,
+    unwritten_condition,
+)
+from fxopt.graph.metadata import is_metadata
+from fxopt.graph.nodes import inputs_of
+from fxopt.graph.operator_table import CASTS, SEVERAL_PARTS, UNFILLED, VIEWS, VIEWS_OR_COPIES
+from fxopt.graph.operators import calls_torchs_own
+from fxopt.graph.replaceable import is_returned
+
+_GIVE_MEMORY_ON = VIEWS | VIEWS_OR_COPIES | SEVERAL_PARTS | CASTS | {"contiguous"}
+"""The result follows from the arguments alone, though it may be one of them or a view of one."""
+
+_OF_NUMBERS = frozenset({"getitem", "add", "sub", "mul", "floor_divide", "div", "remainder", "neg", "abs", "pow"})
+"""On sizes they give sizes."""
+
+_MODES = ("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode", "_exit_inference_mode")
+
+
+@dataclass(frozen=True, eq=False)
+class CommonSubexpression(Match):
+    """A call, the anchor, and the earlier call of the same function on the same values."""
+
+    only_read = ("first",)
+
+    first: Node
+
+
+class ShareCommonSubexpressions(Pass[CommonSubexpression]):
+    """Replace `f(x) + g(f(x))`, where `f(x)` is computed twice, with `y + g(y)` of one `y = f(x)`.
+
+    Of a function that depends on its arguments alone, the second call gives the bits of the first (compilers call it
+    common subexpression elimination: Cocke 1970, Global common subexpression elimination). So it is computed once: one
+    call and one result in memory less, while the first result is held until its last reader. A call stays where
+    something writes in between to what it reads, or to either result later; where both results are returned; and where
+    it draws random numbers.
+
+    >>> import torch, fxopt
+    >>> class Model(torch.nn.Module):
+    ...     def forward(self, x):
+    ...         return torch.relu(x + 1) * torch.sigmoid(x + 1)
+    >>> gm = fxopt.capture(Model(), (torch.rand(3),))
+    >>> [node.name for node in fxopt.ShareCommonSubexpressions()(gm).graph.nodes]
+    ['x', 'add', 'relu', 'sigmoid', 'mul', 'output']
+    >>> [node.name for node in fxopt.ShareCommonSubexpressions()(gm, reverse=True).graph.nodes]
+    ['x', 'add', 'relu', 'add_1', 'sigmoid', 'mul', 'output']
+    """
+
+    label = "Compute once"
+    needs = "two calls of one function on the same values"
+
+    targets = ()
+
+    def candidates(self, index: GraphIndex) -> Iterator[Node]:
+        return iter([node for node in index.gm.graph.nodes if node.op.startswith("call_")])
+
+    def match(self, node: Node, index: GraphIndex) -> CommonSubexpression | Miss | None:
+        return _plan(index).found.get(node)
+
+    def exactness(self, match: CommonSubexpression) -> Exactness:
+        return Exactness.BITWISE
+
+    def explain(self, match: CommonSubexpression) -> str:
+        node, info = match.anchor, info_of(match.anchor)
+        size = f", {info}," if info is not None else ""
+        read = ", ".join(other.name for other in inputs_of(match.first))
+        of = f" of {read}" if read else ""
+        return (
+            f"{node.name}{size} is {target_name(node)}{of}, which {match.first.name} has computed already: the same "
+            "bits, so its readers read that"
+        )
+
+    def rewrite(self, match: CommonSubexpression, rewriter: Rewriter) -> None:
+        read, sizes = inputs_of(match.anchor), _plan(rewriter.index).sizes
+        rewriter.replace(match.anchor, match.first)
+        while read:
+            node = read.pop()
+            if not node.users and node.name in rewriter.index.nodes and (node.op == "get_attr" or node in sizes):
+                read += inputs_of(node)
+                rewriter.erase(node)
+
+
+@dataclass
+class _Plan:
+    """The calls of a graph that an earlier one has computed already."""
+
+    index: GraphIndex
+    found: dict[Node, CommonSubexpression | Miss] = field(default_factory=dict)
+    same: dict[Node, Node] = field(default_factory=dict)
+    """The earlier node with the same value, for each node that goes, and for sizes and reads of a tensor."""
+    sizes: set[Node] = field(default_factory=set)
+    """The nodes that give sizes, or another property of a tensor than its numbers, or compute with these."""
+
+    def __post_init__(self) -> None:
+        known: dict[Hashable, list[Node]] = {}
+        for node in self.index.gm.graph.nodes:
+            if self._is_size(node):
+                self.sizes.add(node)
+            key = self._key(node)
+            if key is None:
+                continue
+            earlier = known.setdefault(key, [])
+            answers = [self._answer(node, first) for first in earlier]
+            match = next((one for one in answers if isinstance(one, CommonSubexpression)), None)
+            if match is not None:
+                self.same[node] = match.first
+                if is_tensor(node):
+                    self.found[node] = match
+                continue
+            misses = [one for one in answers if isinstance(one, Miss)]
+            if misses and is_tensor(node):
+                self.found[node] = max(misses, key=lambda miss: miss.met)
+            earlier.append(node)
+
+    def _answer(self, node: Node, first: Node) -> CommonSubexpression | Miss:
+        if node.op == "get_attr":
+            return CommonSubexpression(node, first)
+        return decide(node, _conditions(node, first, self.index))
+
+    def _key(self, node: Node) -> Hashable | None:
+        """Return the function and the values of a call that depends on these alone; None for another node."""
+        if node.op == "get_attr":
+            return node.op, str(node.target)
+        if not node.op.startswith("call_"):
+            return None
+        if not (is_tensor(node) and _is_pure(node, self.index)) and node not in self.sizes:
+            return None
+        module = self.index.module_of(node)
+        target: Any = node.target if module is None else id(module)
+        return node.op, target, self._frozen(node.args), self._frozen(node.kwargs)
+
+    def _is_size(self, node: Node) -> bool:
+        if node.op not in ("call_function", "call_method") or is_tensor(node) or not calls_torchs_own(node):
+            return False
+        read = inputs_of(node)
+        on_sizes = operation_name(node) in _OF_NUMBERS and bool(read) and all(one in self.sizes for one in read)
+        return on_sizes or is_metadata(node)
+
+    def _frozen(self, value: Any) -> Hashable:
+        """Return an argument as a key: of nodes those with the same value are equal, of literals those of one type."""
+        if isinstance(value, Node):
+            return self.same.get(value, value)
+        if isinstance(value, dict):
+            return "dict", tuple(sorted((name, self._frozen(one)) for name, one in value.items()))
+        if isinstance(value, list | tuple):
+            return "list", tuple(map(self._frozen, value))
+        if isinstance(value, slice):
+            return "slice", *map(self._frozen, (value.start, value.stop, value.step))
+        return type(value), repr(value)
+
+
+def _plan(index: GraphIndex) -> _Plan:
+    return index.cached_for_a_run(_Plan, lambda: _Plan(index))
+
+
+def _conditions(node: Node, first: Node, index: GraphIndex) -> Conditions[CommonSubexpression]:
+    module = index.module_of(node)
+    if module is not None:
+        yield from unaltered_conditions(module, str(node.target), type(module))
+        yield not module.training or Unmet(
+            f"{node.target} is in training mode, where each call counts", "model.eval()", "training", "evaluation"
+        )
+    mode = next((one for one in _mode_changes(index) if first < one < node), None)
+    yield mode is None or Unmet(
+        f"{mode.name if mode is not None else ''} changes the mode of torch between {first.name} and {node.name}",
+        actual="another mode",
+        needed="one mode",
+    )
+    for tensor in dict.fromkeys((*inputs_of(first), *inputs_of(node), first)):
+        yield unwritten_condition(tensor, first, node, index, may=True)
+    if is_tensor(node):
+        end = index.gm.graph.output_node()
+        for tensor in (node, first):
+            when = f"later, which {first.name} and {node.name} then share"
+            yield unwritten_condition(tensor, node, end, index, when, may=True)
+        yield not (is_returned(node, index) and is_returned(first, index)) or Unmet(
+            f"{first.name} and {node.name} are both returned, and would be one tensor",
+            actual="two outputs",
+            needed="one of them inside the model",
+        )
+    return CommonSubexpression(node, first)
+
+
+def _mode_changes(index: GraphIndex) -> list[Node]:
+    """Return the calls that change how later ones compute, or whether they are recorded for gradients."""
+    return index.cached_for_a_run(
+        _mode_changes,
+        lambda: [
+            node
+            for node in index.gm.graph.nodes
+            if node.op == "call_function" and getattr(node.target, "__name__", "") in _MODES
+        ],
+    )
+
+
+def _is_pure(node: Node, index: GraphIndex) -> bool:
+    """Return whether the tensor that `node` gives follows from its arguments alone, and nothing else happens."""
+    effects = index.effects(node)
+    if effects.written or effects.opaque:
+        return False
+    if node.op == "call_module":
+        module = index.module_of(node)
+        return effects.returns_new_memory and not (isinstance(module, nn.Embedding) and module.max_norm is not None)
+    name = operation_name(node)
+    if name in UNFILLED or not (effects.returns_new_memory or name in _GIVE_MEMORY_ON):
+        return False
+    if node.target is operator.getitem or name == "getitem":
+        return True
+    packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
+    if packet is None:
+        return False
+    overloads = [getattr(packet, one) for one in packet.overloads()]
+    return not any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads)

@@ -1,0 +1,35 @@
+"""The server's start, before PyTorch is imported: a browser opens, and sees the curtain."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import streamlit as st
+from streamlit import config
+from streamlit.cli_util import open_browser
+from streamlit.web.server.server_util import get_display_address, get_url
+
+from fxopt.ui.refused import refuse_requests
+
+
+def redraw_if_unreadable(error: Exception) -> bool:
+    """Do as `fxopt.ui.fault.redraw_if_unreadable`, which is imported at the first error."""
+    from fxopt.ui import fault
+
+    return fault.redraw_if_unreadable(error)
+
+
+@asynccontextmanager
+async def browser_opened(app: st.App) -> AsyncIterator[None]:
+    """Open the page in a browser of this machine, unless the server was started without one, while `app` is served."""
+    refuse_requests()
+    threading.Thread(target=_import_page, name="fxopt imports", daemon=True).start()
+    if not config.get_option("server.headless"):
+        open_browser(get_url(get_display_address(config.get_option("server.address"))))
+    yield
+
+
+def _import_page() -> None:
+    import fxopt.ui.page  # noqa: F401

@@ -1,0 +1,45 @@
+"""The places on the page of the controls that a lesson points at, as selectors of CSS; nodes are found in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fxopt.lessons.highlights import CONTROLS, Highlight
+from fxopt.ui.session import Session
+
+PLACES: Mapping[str, str] = {
+    "model": '.st-key-bar [data-testid="stSelectbox"]',
+    "passes": ".st-key-passes",
+    "graph": ".fx-stage",
+    "views": ".st-key-shown",
+    "inspector": ".st-key-inspected",
+    "evidence": '.st-key-drawer [role="tablist"]',
+    "undo": ".st-key-icon-undo",
+    "redo": ".st-key-icon-redo",
+    "reverse all": ".st-key-reverse-all",
+    "history": ".st-key-history .stMarkdownBadge",
+    "compare": ".st-key-compare",
+    "measure": ".st-key-measure",
+    "summary": ".summary",
+    "edits": ".st-key-edit-form",
+    "rule": '.st-key-drawer iframe[title*="ace"]',
+    "check rule": ".st-key-check-rule",
+}
+"""Of the controls without a name of their own."""
+
+
+def place_of(session: Session, highlight: Highlight) -> dict[str, str]:
+    """Return the place of a control: the ``node`` of the graph by name, or the ``css`` and the ``text`` in it."""
+    kind, name = highlight.kind, highlight.name
+    if kind in CONTROLS:
+        return {"css": PLACES[kind]}
+    if kind == "node":
+        return {"node": name}
+    if kind == "tab":
+        return {"css": '.st-key-drawer [role="tab"]', "text": name}
+    if kind == "view":
+        return {"css": ".st-key-shown button", "text": name}
+    letter = session.styles[highlight.pass_name].letter
+    if kind == "pass":
+        return {"css": f'[class*="st-key-pass-{letter}-"]'}
+    return {"css": f'[class~="st-key-site-{letter}-at-{name}"], [class~="st-key-current-site-{letter}-at-{name}"]'}

@@ -1,0 +1,55 @@
+"""Answers that were made for the last states of a visitor's page: the page is made for going back and forth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from fxopt.ui.job import Job
+from fxopt.ui.open_model import OpenModel
+from fxopt.ui.recent import keep_recent
+from fxopt.workbench import Workbench
+
+T = TypeVar("T")
+
+RECENT = 4
+"""So many of the last states keep their pictures and tables."""
+
+
+class Memo:
+    """The answers of one visitor, and the way to those that every visitor of the model shares."""
+
+    def __init__(self, opened: OpenModel, workbench: Workbench) -> None:
+        self._opened = opened
+        self._workbench = workbench
+        self._kept: dict[str, dict[Hashable, Any]] = {}
+
+    def remember(self, question: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
+        """Return the answer to `question` at `key`, made unless one of the last answers was for this key.
+
+        A job that ended before its turn, as its visitor was away, is no answer: it is made anew.
+
+        Args:
+            question: its name; each question has answers of its own.
+            answers: the number that is kept. Give more than one only for plain data that depends on `key` alone: nodes
+                and modules of the current graph are others once it comes back to the same choices.
+        """
+        kept = self._kept.setdefault(question, {})
+        found = kept.get(key)
+        is_answer = key in kept and not (isinstance(found, Job) and found.missed_its_turn)
+        answer: T = kept[key] if is_answer else make()
+        keep_recent(kept, key, answer, answers)
+        return answer
+
+    def once(self, question: str, make: Callable[[], T]) -> T:
+        """Return plain data that depends on the current graph alone, as every visitor with the same choices has it."""
+        bench, choices = self._workbench, self._workbench.choices
+        pairs = zip_longest(bench.known, self._opened.workbench.passes)
+        if any(mine is not other for mine, other in pairs) or any(state.error for state in bench.states):
+            return self.remember(question, choices, make, answers=RECENT)  # passes, edits or a failure of one's own
+        return self._opened.once.answer((question, choices), make)
+
+    def clear(self) -> None:
+        """Drop the visitor's own answers."""
+        self._kept.clear()

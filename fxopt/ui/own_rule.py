@@ -1,0 +1,175 @@
+"""A rule that the visitor writes: its text, the answer to it, and the process that answers; with ``--allow-code``."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from fxopt.errors import CancelledError
+from fxopt.lessons.facts import RULE_TAB
+from fxopt.ui.folders import is_served_here
+from fxopt.ui.job import Job, Progress
+from fxopt.ui.markdown import counted
+from fxopt.ui.presence import presence
+from fxopt.ui.session import Session
+from fxopt.ui.workshop import code_allowed
+from fxopt.view import Mark
+from fxopt.view.marks import MarkKind
+from fxopt.writing import TEMPLATES, Answer, RuleProcess
+
+NAME = "your rule"
+"""The rule in the legend of the graph."""
+TAB = RULE_TAB
+TYPED_SECONDS = 0.5
+"""The time in which all that was typed before a click has come: the editor sends it 0.2 s after the last key."""
+_KEY = "own rule"
+
+
+def is_code_allowed() -> bool:
+    """Return whether a rule may be written and run here: whoever serves the page allowed it, on this machine alone."""
+    return code_allowed.is_set() and is_served_here()
+
+
+@dataclass(eq=False)
+class OwnRule:
+    """One visitor's rule. It outlasts the sessions with models."""
+
+    text: str = TEMPLATES[0].text
+    begun: str = TEMPLATES[0].text
+    """The text that the editor began with."""
+    edition: int = 0
+    """The number of the editor: another text from outside of it gets a new one."""
+    may_run: bool = True
+    """False for a text from a file, until the visitor asks for it to be run."""
+    wants_check: bool = False
+    """Whether the visitor waits for the laws to be checked. The answer ends it; a text that comes before is checked."""
+    asked: tuple[str, bool] = ("", False)
+    """The text that was asked about last, and whether its laws are checked."""
+    job: Job[Answer] | None = None
+    answer: Answer | None = None
+    """The last answer, for the marks in the graph."""
+    process: RuleProcess | None = None
+    of: weakref.ref[Session] | None = None
+    """The session whose graph the process holds."""
+
+    def put(self, text: str, *, may_run: bool) -> None:
+        """Put a text into the editor, in place of the one that is there."""
+        if text != self.text:
+            self.answer, self.asked, self.wants_check = None, ("", False), False
+        self.text = self.begun = text
+        self.edition += 1
+        self.may_run = may_run
+
+    def check(self) -> None:
+        """Let the laws be checked, of the text that the editor has by now: its last part may be on its way."""
+        self.wants_check = True
+        if self.job is not None:
+            self.job.cancel()
+            self.job = None  # an earlier answer would come at once, before that last part
+
+    def ask(self, session: Session) -> Job[Answer]:
+        """Return the work on the answer to the text as it is, begun where it is new. It ends the one before."""
+        if self.of is None or self.of() is not session or self.process is None:
+            self._begin(session)
+        process = self.process
+        assert process is not None
+        session.at_rest[_KEY] = process.close  # each time: a session that has rested has let go of it
+        asked = (self.text, self.wants_check or self.asked == (self.text, True))
+        if self.job is None or self.asked != asked or _is_lost(self.job):
+            if self.job is not None:
+                self.job.cancel()
+            text, with_checks = asked
+            self.asked = asked
+
+            def work(progress: Progress) -> Answer:
+                if with_checks:
+                    _wait_for_what_was_typed(progress)
+                return process.ask(text, checks=with_checks, wanted=lambda: progress(0))
+
+            self.job = Job(work, presence())
+        return self.job
+
+    def _begin(self, session: Session) -> None:
+        """Hold the graph of a session in a process, which ends when the session rests, and when it is gone."""
+        self.close()
+        args, kwargs = session.opened.inputs
+        process = RuleProcess(session.opened.pristine, args, kwargs)
+        self.process, self.of = process, weakref.ref(session)
+        weakref.finalize(session, process.close)
+
+    def close(self) -> None:
+        """End the process; the text stays."""
+        if self.job is not None:
+            self.job.cancel()
+        if self.process is not None:
+            self.process.close()
+        self.process, self.of, self.job, self.answer = None, None, None, None
+
+
+def _wait_for_what_was_typed(progress: Progress) -> None:
+    begun = time.monotonic()
+    while time.monotonic() < begun + TYPED_SECONDS:
+        if not progress(0):
+            raise CancelledError("the answer is no longer wanted")
+        time.sleep(0.05)
+
+
+def _is_lost(job: Job[Answer]) -> bool:
+    """Return whether the work ended because its session rested, rather than because the visitor cancelled it."""
+    return isinstance(job.failure, CancelledError) and not job.is_cancelled
+
+
+def own_rule() -> OwnRule:
+    """Return the rule of the visitor whose page is drawn."""
+    found: OwnRule = st.session_state.setdefault(_KEY, OwnRule())
+    return found
+
+
+def close_for_other_models(session: Session) -> None:
+    """End the process that holds the graph of another session of the visitor, whose session is this one now."""
+    mine: OwnRule | None = st.session_state.get(_KEY)
+    if mine is not None and mine.of is not None and mine.of() is not session:
+        mine.close()
+
+
+def shown_answer(session: Session) -> Answer | None:
+    """Return the answer whose marks the graph shows: the tab of the rule is open, and it is about this session's."""
+    mine: OwnRule | None = st.session_state.get(_KEY)
+    if mine is None or st.session_state.get("evidence") != TAB or mine.of is None or mine.of() is not session:
+        return None
+    return mine.answer
+
+
+def present_answer(session: Session) -> Answer | None:
+    """Return the answer about this session's graph to the text as it is now; None where there is none yet."""
+    mine: OwnRule | None = st.session_state.get(_KEY)
+    if mine is None or mine.of is None or mine.of() is not session or mine.asked[0] != mine.text:
+        return None
+    return mine.job.result if mine.job is not None else None
+
+
+def marks_of_rule(answer: Answer | None, index: int) -> Mapping[str, Sequence[Mark]]:
+    """Return the marks of the visitor's rule by node name."""
+    found: dict[str, tuple[Mark, ...]] = {}
+    for one in answer.found if answer is not None else ():
+        found |= {miss.node: (Mark("miss", index, miss.node),) for miss in one.misses}
+        found |= {site.node: (Mark("matched", index, site.node),) for site in one.sites}
+    return found
+
+
+def legend_of_rule(answer: Answer | None, index: int) -> tuple[tuple[MarkKind, int, str], ...]:
+    """Return the lines of the legend on the visitor's rule."""
+    if answer is None:
+        return ()
+    sites = sum(len(one.sites) for one in answer.found)
+    misses = sum(len(one.misses) for one in answer.found)
+    told: list[tuple[MarkKind, int, str]] = []
+    if sites:
+        told.append(("matched", index, counted(sites, "match", "matches")))
+    if misses:
+        told.append(("miss", index, counted(misses, "near miss", "near misses")))
+    return tuple(told)

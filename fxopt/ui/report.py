@@ -1,0 +1,78 @@
+"""A comparison as one HTML file: the graphs as on the page, with player and inspector, reasons and tables."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fxopt.evidence import parameter_table
+from fxopt.ui.marks import legend_of, marks_of, sites_to_play
+from fxopt.ui.node_facts import facts_of
+from fxopt.ui.standalone import standalone_html
+from fxopt.view import GraphView, Side, default_unfolded, layout, layout_both, visible
+from fxopt.view.marks import resolve_sides
+from fxopt.view.revealing import opening_for
+from fxopt.view.steps import steps_of
+from fxopt.workbench import PassState, Workbench
+from fxopt.workbench.representatives import representatives
+
+_NODE = ("name", "op", "target", "module", "shape", "dtype")
+
+
+def comparison_html(wb: Workbench, title: str = "Comparison") -> str:
+    """Return a page that shows the original graph and the one as it is now in one picture, opened where it has changed.
+
+    It plays the rewrite, site by site, and an inspector has the facts of the selected node, as on the page. Below
+    stand, for each pass, its sites and near misses with their reasons, then the parameters before and now, and the
+    nodes.
+
+    It opens from disk: it needs no server and asks no network.
+    """
+    views = GraphView.of(wb.pristine), GraphView.of(wb.current)
+    opened = default_unfolded(views[0])
+    changes = representatives(wb.states, *views) if wb.is_changed else ()
+    opened |= opening_for(list(views), [one.nodes for one in changes], opened).modules
+    before, after = (visible(view, opened) for view in views)
+    picture = layout_both(layout(before), after)
+    both, states = picture.comparison, wb.states
+    old = both.seen_from(Side.BEFORE) if both is not None else picture.graph
+    sides = [(marks_of(states, original=True), old), (marks_of(states), picture.graph)]
+    steps = steps_of(sites_to_play(states), old, picture.graph) if wb.is_changed else ()
+    facts = facts_of(wb, [item.name for item in picture.graph.items])
+    marks = resolve_sides(sides, [state.name for state in states])
+    frame = parameter_table(wb.pristine, wb.current).frame
+    rows = [[str(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    nodes = [[getattr(node, one) for one in _NODE] for node in views[1].nodes]
+    below = "".join([
+        *map(_pass, (state for state in states if state.on or state.sites or state.misses)),
+        details(f"Parameters of {len(rows):,} modules", table(list(map(str, frame.columns)), rows)),
+        details(f"{len(nodes):,} nodes as they are now", table(_NODE, nodes)),
+    ])  # fmt: skip
+    return standalone_html(
+        picture, marks, title=title, side="both", below=below, legend=legend_of(states), steps=steps, facts=facts
+    )
+
+
+def _pass(state: PassState) -> str:
+    sites = [[site.site, "on" if site.on else "off", site.explanation] for site in state.sites]
+    misses = [[miss.site, miss.reason, miss.remedy] for miss in state.misses]
+    content = f"<p>{html.escape(state.pass_.summary)}</p>"
+    if sites:
+        content += table(("site", "", "what it does"), sites)
+    if misses:
+        content += table(("near miss", "reason", "remedy"), misses)
+    told = f"{state.name}: {state.sites_on} of {len(sites)} sites on, {len(misses)} left alone"
+    return details(told, content, is_open=state.on)
+
+
+def details(summary: str, content: str, is_open: bool = False) -> str:
+    """Return a part of a report that opens at a click on its summary."""
+    return f"<details{' open' if is_open else ''}><summary>{html.escape(summary)}</summary>{content}</details>"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table; its cells are texts, whatever they hold."""
+    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

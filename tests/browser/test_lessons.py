@@ -1,0 +1,291 @@
+"""A learner at the page: each lesson from its first step to its code, and the controls that lessons speak of."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from fxopt.lessons import Lesson, lesson_named
+from fxopt.lessons.acts import Act
+from fxopt.lessons.hand_in import read
+from fxopt.lessons.lesson import Step
+from fxopt.ui.lesson_places import PLACES
+from tests.browser.test_own_rule import write
+from tests.browser.test_passes_on_the_page import serious
+from tests.browser.visitor import APP, FOLD, MOMENT_MS, Open, Visitor, settled
+
+pytestmark = pytest.mark.browser
+
+ANSWERS: dict[str, tuple[str | int, ...]] = {
+    "nodes-and-modules": (1, 0, 2), "a-graph-is-no-chain": ("2", "1", "77"),
+    "divide-by-two": (0, 1), "divide-by-49": (1, 0), "the-way-back-by-arithmetic": (1, 0),
+    "the-way-back-in-fxopt": (1, 0),
+    "the-bias-trap": (1, 0, 2), "the-formula-with-numbers": ("-0.341", "-0.375", "77"), "not-every-norm": ("2", "77"),
+    "three-products-one-input": ("72", "48", "77"), "the-work": (1, 0, 2),
+    "the-bias-as-a-column": (2, 0, 1),
+    "back-to-the-last-bit": (1, 0), "sites-that-rest-on-others": (2, 0, 1),
+    "norms-behind-convolutions": ("1", "5", "77"), "a-shared-module": (1, 0), "a-hook": (1, 0),
+    "the-write": ("6", "77"),
+    "a-change-of-nothing": (1, 0), "the-control": (1, 0),
+    "two-that-improve": ("1", "2", "77"),
+    "a-pattern-and-its-replacement": ("3", "2", "4"), "without-the-condition": (1, 0), "a-law-breaks": (1, 0),
+    "the-condition-with-a-reason": (1, 0), "a-view-that-is-written-to": (1, 0),
+}  # fmt: skip
+"""By step the right answer, then the wrong ones: numbers of choices, or texts. `tests/lessons` proves them."""
+
+
+WAIT_MS = 60_000
+
+
+def sees(part: Locator) -> None:
+    expect(part).to_be_visible(timeout=WAIT_MS)
+
+
+class Learner:
+    """Someone in a lesson."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor, self.page = visitor, visitor.page
+        self.panel = self.page.get_by_test_id("stSidebar")
+
+    def opens(self, lesson: Lesson) -> None:
+        if not self.page.locator(".st-key-close-lessons").count():
+            self.page.get_by_role("button", name="Lessons").click()
+        back = self.page.locator(".st-key-lesson-list button")
+        sees(back.or_(self.panel.get_by_role("heading", name="Lessons", exact=True)))
+        if back.count():
+            back.click()
+        self.panel.get_by_role("button", name=re.compile(rf"\d\. {re.escape(lesson.title)}$")).click()
+
+    def walks(self, lesson: Lesson) -> None:
+        """Walk it by its solutions, with each wrong answer before the right one."""
+        for step in lesson.steps:
+            sees(self.panel.get_by_role("heading", name=step.title, exact=True))
+            if step.needs is not None or step is lesson.steps[0]:
+                self.panel.get_by_role("button", name="Begin", exact=True).click()
+                sees(self.panel.get_by_role("button", name="Begin it anew"))
+            if step.highlight:
+                sees(self.page.locator(".lesson-outline:visible").first)
+            if step is lesson.steps[0]:
+                self.asks_for_hints()
+            if step.question is None:
+                self.acts(step)
+                sees(self.panel.get_by_text("Done.", exact=True))
+            elif step.id in ANSWERS:
+                self.answers(step, *ANSWERS[step.id])
+            else:
+                self.answers_by_the_machine(step)
+            picture(self.page, f"{lesson.id} {step.id} right")
+            if step is not lesson.steps[-1]:
+                self.page.locator(".st-key-next-step button").click()
+
+    def asks_for_hints(self) -> None:
+        for number in range(1, 4):
+            self.page.locator(".st-key-hint button").click()
+            sees(self.panel.get_by_text(f"Hint {number}."))
+
+    def answers(self, step: Step, right: str | int, *wrong: str | int) -> None:
+        before = ""
+        for i, answer in enumerate(wrong):
+            self.gives(answer)
+            if i == 0 and step.done is not None:
+                self.panel.get_by_text("Your prediction").wait_for()
+                picture(self.page, f"{step.id} asked")
+                self.acts(step)
+            before = self.hears(before)
+            assert before, f"{answer} is right"
+            assert "–" not in before, "a figure is unknown"
+            expect(self.page.locator(".st-key-next-step")).to_have_count(0, timeout=WAIT_MS)
+            picture(self.page, f"{step.id} wrong {i}")
+        self.gives(right)
+        assert not self.hears(before)
+
+    def answers_by_the_machine(self, step: Step) -> None:
+        """Answer a question about a measurement: the run decides which answer is right."""
+        assert step.question is not None
+        before = ""
+        for i in range(len(step.question.choices)):
+            self.gives(i)
+            if i == 0:
+                self.panel.get_by_text("Your prediction").wait_for()
+                self.acts(step)
+            before = self.hears(before)
+            if not before:
+                return
+            expect(self.page.locator(".st-key-next-step")).to_have_count(0, timeout=WAIT_MS)
+        raise AssertionError("no answer was right")
+
+    def hears(self, before: str) -> str:
+        """Wait for the judgement of an answer, and return its counter-example, another than `before`; "" if right."""
+        agreed, told = (
+            self.panel.get_by_text("The run agrees with you."),
+            self.page.locator(".st-key-counter-example [data-testid=stMarkdownContainer]"),
+        )
+        deadline, last = time.monotonic() + 120, ""
+        while time.monotonic() < deadline:
+            if agreed.count():
+                return ""
+            text = "".join(told.all_inner_texts()).strip()
+            if text not in ("", before) and text == last:
+                return text
+            last = text
+            self.page.wait_for_timeout(MOMENT_MS)
+        raise AssertionError(f"no judgement comes; the last one was {before!r}")
+
+    def gives(self, answer: str | int) -> None:
+        if isinstance(answer, str):
+            field = self.panel.get_by_role("textbox", name="Your number")
+            field.fill(answer)
+            field.press("Tab")
+        else:
+            self.panel.get_by_role("radio").nth(answer).press("Space")
+        self.page.locator(".st-key-predict button").click()
+
+    def acts(self, step: Step) -> None:
+        for act in step.solution:
+            self.does(act)
+
+    def does(self, act: Act) -> None:
+        """Do an act of a solution with the real control."""
+        page, name = self.page, act.what.get("is", "")
+        if act.name in ("turn_on", "turn_off"):
+            self.switches(act.what["pass"], act.what["node"], act.name == "turn_on")
+        elif act.name == "edit_off":
+            page.get_by_role("switch", name="forked_relu").first.press("Space")
+        elif act.name == "select":
+            self.selects(name)
+        elif act.name == "tab":
+            self.opens_tab(name)
+        elif act.name == "compare":
+            self.opens_tab("Numerics")  # which compares by itself
+        elif act.name == "measure":
+            self.opens_tab("Latency")
+            page.locator(".st-key-measure button").click()
+        elif act.name == "reverse_all":
+            page.get_by_role("button", name="Reverse all").click()
+        elif act.name == "write":
+            editor = page.frame_locator("iframe[title*=ace]").locator("textarea.ace_text-input")
+            write(editor, name)
+        else:
+            assert act.name == "check_rule", act.name
+            page.get_by_role("button", name="Check the laws").click()
+
+    def switches(self, name: str, node: str | None, on: bool) -> None:
+        page = self.page
+        if node is None:
+            self.visitor.switch(name)
+            asked = page.get_by_role("button", name="Turn off all the same")
+            switch = self.visitor.is_on(name)
+            while not asked.count() and switch.is_checked() != on:
+                page.wait_for_timeout(MOMENT_MS)
+            if name == "MergeLinears" and not on:  # others rest on it, and the page asks
+                asked.click()
+            return
+        site = page.locator(f'[class~="st-key-on-{name}-at-{node}"]').get_by_role("checkbox")
+        row = page.locator(f".st-key-icon-sites-of-{name} button").first
+        if not site.count() and row.get_by_text("expand_more").count():
+            row.click()
+        copies = page.get_by_text("Each copy")
+        sees(site.or_(copies.first).first)
+        for i in range(copies.count()):
+            if not site.count():
+                copies.nth(i).click()
+                page.wait_for_timeout(MOMENT_MS)
+        site.press("Space")
+
+    def selects(self, name: str) -> None:
+        self.visitor.wait("true")
+        field = self.page.get_by_label("Find nodes by name")
+        field.fill(f"^{name}$")
+        self.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
+        field.press("Enter")
+
+    def opens_tab(self, name: str) -> None:
+        tab = self.page.get_by_role("tab", name=name, exact=True)
+        if tab.get_attribute("aria-selected") != "true":
+            tab.click()
+
+
+def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step(page: Page, with_code: str) -> None:
+    learner, lesson = Learner(Visitor(page, with_code)), lesson_named("division")
+    page.get_by_role("button", name="Lessons").click()
+    sees(learner.panel.get_by_role("heading", name="Lessons", exact=True))
+    assert serious(page) == []
+    learner.opens(lesson)
+    learner.panel.get_by_role("button", name="Begin", exact=True).click()
+    sees(learner.panel.get_by_role("button", name="Begin it anew"))
+    step = lesson.steps[0]
+    learner.gives(1)
+    learner.panel.get_by_text("Your prediction").wait_for()
+    learner.acts(step)
+    told = learner.hears("")
+    assert "identical bits" in told
+    expect(page.locator(".lesson-status")).to_have_text(told.strip())
+    assert serious(page) == []
+    learner.gives(0)
+    assert not learner.hears(told)
+    page.wait_for_url(re.compile("lesson=division_0_p2"))
+    page.reload()
+    sees(learner.panel.get_by_text("The run agrees with you."))
+    expect(learner.panel.get_by_role("radio").nth(0)).to_be_checked()
+    learner.visitor.sees_badge("1 site on")
+    page.locator(".st-key-close-lessons button").first.click()
+    expect(page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)
+    page.wait_for_url(lambda url: "lesson=" not in url)
+
+
+@pytest.fixture
+def learner(page: Page, with_code: str) -> Learner:
+    return Learner(Visitor(page, with_code))
+
+
+WALKED = ("what-a-graph-is", "division", "near-misses", "own-rule")
+"""Lessons by their id; `tests/lessons` and `tests/ui` walk the others, without a browser."""
+
+
+@pytest.mark.parametrize("name", WALKED)
+def test_a_lesson_is_walked_with_each_wrong_answer_first_and_ends_with_its_code(name: str, learner: Learner) -> None:
+    lesson = lesson_named(name)
+    learner.opens(lesson)
+    learner.walks(lesson)
+    expect(learner.page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)
+    code = learner.panel.get_by_test_id("stCode").last
+    found = read(code.inner_text(), [lesson.id])
+    assert (found.passed, found.steps) == (len(lesson.steps), len(lesson.steps))
+    known = [ANSWERS[step.id] for step in lesson.steps if step.id in ANSWERS]
+    assert found.tries >= sum(map(len, known))
+
+
+def test_every_control_that_a_lesson_may_name_is_on_the_page(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    page.get_by_role("tab", name="Latency").click()
+    page.locator(PLACES["measure"]).wait_for()
+    for name, place in PLACES.items():
+        if name not in ("compare", "edits", "rule", "check rule"):  # of large models, of a node, and of a rule
+            expect(page.locator(place).first, name).to_be_attached()
+    visitor.click_node("stem_conv")
+    page.locator(PLACES["edits"]).wait_for()
+
+
+def picture(page: Page, name: str) -> None:
+    if folder := os.environ.get("KEEP_PICTURES"):
+        page.screenshot(path=f"{folder}/{name}.png")
+
+
+def test_a_lesson_cuts_no_control_on_a_small_window(page: Page, serve: Callable[..., str]) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    visitor = Visitor(page, serve(APP))
+    page.get_by_role("button", name="Lessons").click()
+    visitor.sees("Each one leads you")
+    settled(page.get_by_test_id("stSidebar"))  # it slides in
+    cut = "(name) => [...document.querySelectorAll(name)].some((one) => one.scrollWidth > one.clientWidth + 1)"
+    for place in (".st-key-graph-bar", ".summary", ".st-key-bar", ".st-key-history"):
+        assert not page.evaluate(cut, place), place

@@ -1,0 +1,282 @@
+"""Lessons on the page: a learner is led by what they do, and nothing they did is lost."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from fxopt.evidence import Round, report_of
+from fxopt.lessons import LessonError, Progress, facts, lesson_named
+from fxopt.lessons.highlights import CONTROLS
+from fxopt.ui import own_rule
+from fxopt.ui.acts import turn
+from fxopt.ui.command import PAGE
+from fxopt.ui.evidence_panel import TABS
+from fxopt.ui.job import GraphJob, Job
+from fxopt.ui.learning import Learning, read_number
+from fxopt.ui.lesson_places import PLACES
+from fxopt.ui.own_rule import OwnRule
+from fxopt.ui.viewing import select
+from fxopt.writing import Answer, look
+from tests.ui.test_address import parameters
+from tests.ui.visitor import session, texts
+
+LESSON = "division"
+
+
+@pytest.fixture
+def learner(app: AppTest) -> AppTest:
+    app.button(key="icon lessons").click().run()
+    return open_lesson(app, LESSON)
+
+
+def open_lesson(app: AppTest, name: str) -> AppTest:
+    app.button(key=f"lesson {name}").click().run()
+    return begin(app)
+
+
+def begin(app: AppTest) -> AppTest:
+    app.button(key="begin step").click().run()
+    for _ in range(3):  # opening a model takes runs of its own
+        app.run()
+    assert not app.exception, app.exception[0].value
+    return app
+
+
+def way(app: AppTest) -> Progress:
+    found: Learning = app.session_state["learning"]
+    assert found.way is not None
+    return found.way
+
+
+def answer(app: AppTest, number: int) -> AppTest:
+    app.radio[-1].set_value(number)
+    return app.button(key="predict").click().run()
+
+
+def test_a_lesson_opens_its_model_and_begins_with_every_pass_off(learner: AppTest) -> None:
+    assert session(learner).opened.source.key == "lesson_divisions"
+    assert not session(learner).workbench.is_changed
+    assert way(learner).now.has_begun
+    assert "divides by\n2." in texts(learner), "the number is that of the graph"
+
+
+def test_the_next_step_comes_by_doing_and_a_wrong_prediction_gets_the_counter_example(learner: AppTest) -> None:
+    answer(learner, 1)
+    assert "Your prediction" in texts(learner)
+    turn(session(learner), "ChangeTrueDivToMulByInverse", "truediv", True)
+    learner.session_state["evidence"] = "Numerics"
+    learner.run()
+    assert way(learner).now.is_done
+    assert "They do: identical bits" in texts(learner)
+    assert "next step" not in [one.key for one in learner.button]
+    answer(learner, 0)
+    assert "The run agrees with you." in texts(learner)
+    learner.button(key="next step").click().run()
+    assert way(learner).at == 1
+
+
+def test_leaving_and_coming_back_keeps_everything_and_skipping_is_marked(learner: AppTest) -> None:
+    learner.button(key="hint").click().run()
+    learner.button(key="skip step").click().run()
+    learner.button(key="lesson list").click().run()
+    assert f"0 of {len(lesson_named(LESSON).steps)} steps done" in texts(learner)
+    learner.button(key="close lessons").click().run()
+    assert "close lessons" not in [one.key for one in learner.button]
+    learner.button(key="icon lessons").click().run()
+    learner.button(key=f"lesson {LESSON}").click().run()
+    assert (way(learner).at, way(learner).steps[0].hints, way(learner).steps[0].was_skipped) == (1, 1, True)
+    assert learner.button(key="lesson step 0").label == "1↷"
+    assert learner.button(key="lesson step 2").disabled
+    learner.button(key="lesson step 0").click().run()
+    assert way(learner).at == 0
+
+
+def test_a_reload_comes_back_to_the_step_with_all_that_was_done(learner: AppTest) -> None:
+    answer(learner, 1)
+    turn(session(learner), "ChangeTrueDivToMulByInverse", "truediv", True)
+    learner.session_state["evidence"] = "Numerics"
+    learner.run()
+    learner.button(key="hint").click().run()
+    answer(learner, 0)
+    again = opened_at(**parameters(learner))
+    assert (way(again).step.id, way(again).is_passed, way(again).now.hints) == ("divide-by-two", True, 1)
+    assert "The run agrees with you." in texts(again)
+    assert again.radio[-1].value == 0, "the answer is marked"
+    assert "The verdict: identical bits" in texts(again)
+    again.button(key="next step").click().run()
+    assert "It divides by\n49." in texts(again), "the figures are those of the graph"
+    again.button(key="lesson step 0").click().run()
+    assert again.radio[-1].value == 0, "back at a step that was left"
+
+
+def opened_at(**parameters: str) -> AppTest:
+    app = AppTest.from_file(str(PAGE), default_timeout=120)
+    for name, value in parameters.items():
+        app.query_params[name] = value
+    for _ in range(3):  # opening a model takes runs of its own
+        app.run()
+    assert not app.exception
+    return app
+
+
+def test_a_lesson_in_the_address_that_is_not_here_is_told() -> None:
+    app = AppTest.from_file(str(PAGE), default_timeout=120)
+    app.query_params["lesson"] = "divisions_0_n"
+    app.run()
+    assert any("did you mean 'division'" in one.value for one in app.toast)
+    assert "close lessons" not in [one.key for one in app.button]
+
+
+def test_lessons_in_the_address_that_are_here_are_kept_beside_one_that_is_not(learner: AppTest) -> None:
+    answer(learner, 1)
+    asked = parameters(learner)
+    again = AppTest.from_file(str(PAGE), default_timeout=120)
+    for name, value in (asked | {"lesson": f"{asked['lesson']}~ninth_0_n"}).items():
+        again.query_params[name] = value
+    told = [one.value for _ in range(3) for one in again.run().toast]
+    assert any("ninth" in one for one in told)
+    assert way(again).step.id == way(learner).step.id
+
+
+def test_a_step_begins_anew_with_the_state_it_needs(learner: AppTest) -> None:
+    turn(session(learner), "ChangeTrueDivToMulByInverse", None, True)
+    learner.button(key="reset step").click().run()
+    learner.run()
+    assert not session(learner).workbench.is_changed
+    assert way(learner).now.has_begun
+
+
+def test_a_step_without_a_state_of_its_own_begins_anew_where_it_began(learner: AppTest) -> None:
+    name = "ChangeTrueDivToMulByInverse"
+    turn(session(learner), name, "truediv", True)
+    learner.button(key="skip step").click().run()
+    before = session(learner).workbench.choices
+    turn(session(learner), name, None, True)
+    select(session(learner), "truediv_1")
+    learner.run()
+    answer(learner, 0)
+    learner.button(key="reset step").click().run()
+    assert session(learner).workbench.choices == before
+    assert session(learner).view.selected == ""
+    assert way(learner).now.answer is None
+
+
+def test_a_step_on_another_model_waits_for_it(app: AppTest) -> None:
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, "what-a-graph-is")
+    select(session(app), "stem_conv")
+    app.run()
+    assert way(app).is_passed
+    for _ in range(2):
+        app.button(key="next step" if way(app).is_passed else "skip step").click().run()
+    app.button(key="skip step").click().run()
+    assert way(app).step.id == "another-model"
+    assert "begins with the model **Digits" in texts(app)
+    begin(app)
+    assert session(app).opened.source.key == "digits_transformer"
+    select(session(app), "block1_attention_norm")
+    app.run()
+    assert way(app).is_finished
+    assert len([one for one in app.get("code") if one.value.count("-") == 2]) == 1, "the code to hand in"
+
+
+def test_what_is_no_answer_is_refused(learner: AppTest) -> None:
+    learner.button(key="predict").click().run()
+    assert any("Choose or type" in one.value for one in learner.toast)
+    assert way(learner).now.answer is None
+
+
+def test_each_control_and_tab_that_a_lesson_may_name_has_its_place() -> None:
+    assert PLACES.keys() == CONTROLS.keys()
+    assert [tab.name for tab in TABS] == list(facts.TABS)
+
+
+def test_a_lesson_that_writes_a_rule_says_where_that_is_allowed(app: AppTest) -> None:
+    app.button(key="icon lessons").click().run()
+    assert texts(app).count("fxopt app --allow-code") == 1, "of one lesson in the list"
+    open_lesson(app, "own-rule")
+    assert session(app).opened.source.key == "lesson_products"
+    assert any("fxopt app --allow-code" in one.value for one in app.info)
+    answer_number(app, "3")
+    app.session_state["evidence"] = "Your rule"
+    app.run()
+    assert any("def multiply_by_one" in one.value for one in app.code), "the built-in rules are there to be read"
+    assert not way(app).now.is_done
+    app.button(key="skip step").click().run()
+    assert way(app).at == 1
+
+
+def test_the_answer_to_a_rule_is_a_fact_of_the_lesson(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxopt.ui.lesson_panel.is_code_allowed", lambda: True)
+    app.button(key="icon lessons").click().run()
+    assert "fxopt app --allow-code" not in texts(app)
+    open_lesson(app, "own-rule")
+    answer_number(app, "3")
+    mine = OwnRule()
+    mine.of, mine.asked = weakref.ref(session(app)), (mine.text, False)
+    mine.job = Job(lambda progress: look(mine.text, session(app).opened.pristine))
+    assert mine.job.wait(60)
+    app.session_state["own rule"], app.session_state["evidence"] = mine, "Your rule"
+    app.run()
+    assert way(app).is_passed
+    assert "3 match, and light up" in texts(app)
+    mine.text += "\n# another text, which has no answer yet"
+    assert present_answer_of(app) is None
+
+
+def present_answer_of(app: AppTest) -> Answer | None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(own_rule.st, "session_state", app.session_state)
+        return own_rule.present_answer(session(app))
+
+
+def answer_number(app: AppTest, number: str) -> AppTest:
+    next(one for one in app.text_input if one.label == "Your number").set_value(number)
+    return app.button(key="predict").click().run()
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [
+        ("4,096", 4096),
+        ("0,5", 0.5),
+        ("0,125", 0.125),
+        ("-1.5e-3", -0.0015),
+        ("1,234,567", 1234567),
+        ("1234,567", 1234.567),
+        ("-4,096.5", -4096.5),
+        ("1 234,5", 1234.5),
+        (",5", 0.5),
+    ],
+)
+def test_a_number_is_read_as_it_is_written_in_many_countries(typed: str, number: float) -> None:
+    assert read_number(typed) == number
+
+
+@pytest.mark.parametrize("typed", ["many", "nan", "inf", "-Infinity", "1e999", "1,2,3", "1.234,5", ""])
+def test_what_is_no_number_is_refused(typed: str) -> None:
+    with pytest.raises(LessonError, match="is no number"):
+        read_number(typed)
+
+
+def test_a_measurement_that_is_done_when_its_tab_is_closed_counts(app: AppTest) -> None:
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, "measuring")
+    answer(app, 1)
+    turn(session(app), "RemoveIdentities", None, True)
+    may_end = threading.Event()
+    report = report_of([Round(1.0, 1.01 + i / 100, 1.0) for i in range(8)])
+    session(app).measurement = GraphJob(
+        session(app).workbench.choices, Job(lambda progress: report if may_end.wait(60) else None)
+    )
+    app.run()
+    assert not way(app).now.is_done
+    may_end.set()
+    assert session(app).measurement.job.wait(180)  # type: ignore[union-attr]
+    app.run()
+    assert way(app).is_passed
+    assert "Ratio 0.957" in texts(app)

@@ -1,0 +1,229 @@
+"""A rule written in the page: only where it is allowed, and only once its author wants it run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from streamlit.web import cli as streamlit_cli
+from typer.testing import CliRunner
+
+from fxopt.errors import CancelledError
+from fxopt.models import ZOO
+from fxopt.ui import command
+from fxopt.ui import own_rule as own_rule_module
+from fxopt.ui.own_rule import OwnRule, is_code_allowed, legend_of_rule, marks_of_rule
+from fxopt.ui.workshop import VARIABLE, code_allowed
+from fxopt.view import Mark
+from fxopt.writing import Answer, Found, NearMiss, Site
+from fxopt_cli.main import cli
+from tests.ui.visitor import assert_usable, session
+
+ANSWER = Answer((Found("mine", "", (Site("stem_relu", "why"),), (NearMiss("pool", "the factor is 2"),)),))
+
+
+SET = threading.Event()
+SET.set()
+
+
+class Process:
+    """Stands in for the process: it takes note of the texts that would be run."""
+
+    run: list[str] = []
+    checked: list[str] = []
+
+    def __init__(self, gm: object, args: object, kwargs: object) -> None:
+        self.is_closed = False
+
+    def ask(self, text: str, *, checks: bool, wanted: Callable[[], bool]) -> Answer:
+        if not wanted():
+            raise CancelledError("the answer is no longer wanted")
+        (self.checked if checks else self.run).append(text)
+        return ANSWER
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def allowed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Code is allowed; the texts that would be run."""
+    monkeypatch.setattr(own_rule_module, "code_allowed", SET)
+    monkeypatch.setattr(own_rule_module, "RuleProcess", Process)
+    monkeypatch.setattr(Process, "run", [])
+    monkeypatch.setattr(Process, "checked", [])
+    return Process.run
+
+
+def opened(app: AppTest) -> AppTest:
+    app.session_state["evidence"] = "Your rule"
+    return app.run()
+
+
+def test_code_is_allowed_by_a_switch_on_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_rule_module, "is_served_here", lambda: True)
+    monkeypatch.setenv("FXOPT_ALLOW_CODE", "1")
+    assert not is_code_allowed(), "the environment allows nothing"
+    monkeypatch.setattr(own_rule_module, "code_allowed", SET)
+    assert is_code_allowed()
+    monkeypatch.undo()
+    monkeypatch.setattr(own_rule_module, "code_allowed", SET)
+    monkeypatch.setenv(VARIABLE, "1")
+    assert not is_code_allowed(), "a workshop"
+    for others in (["--serve", "0.0.0.0"], ["--workshop"]):
+        done = CliRunner().invoke(cli, ["app", "--allow-code", *others], env={"COLUMNS": "300"})
+        assert done.exit_code == 2
+        assert "--allow-code is for this machine alone" in done.output
+
+
+@pytest.mark.parametrize("allow_code", [True, False])
+def test_the_switch_of_the_command_allows_code(allow_code: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [])
+    monkeypatch.setattr("fxopt.ui.ahead.work_ahead", lambda: None)
+    monkeypatch.setattr(streamlit_cli, "main", lambda prog_name: None)
+    try:
+        command.serve(command.Serving(headless=True, allow_code=allow_code))
+        assert code_allowed.is_set() == allow_code
+    finally:
+        code_allowed.clear()
+
+
+def test_without_the_switch_the_built_in_rules_are_read(app: AppTest) -> None:
+    opened(app)
+    assert_usable(app)
+    assert any("def multiply_by_one" in one.value for one in app.code)
+    assert not [one for one in app.button if one.label == "Check the laws"]
+
+
+def test_a_text_from_a_file_is_run_once_its_visitor_asks_for_it(app: AppTest, allowed: list[str]) -> None:
+    mine = OwnRule()
+    mine.put("import os", may_run=False)
+    app.session_state["own rule"] = mine
+    opened(app)
+    assert_usable(app)
+    assert allowed == []
+    assert any("has not been run" in one.value for one in app.warning)
+    next(one for one in app.button if one.label == "Run it").click()
+    app.run()
+    assert allowed == ["import os"]
+    assert mine.answer == ANSWER
+    process = mine.process
+    assert isinstance(process, Process)
+    session(app).rest()
+    assert process.is_closed
+    process.is_closed = False
+    app.run()
+    next(one for one in app.button if one.label == "Check the laws").click()
+    app.run()
+    assert mine.job is not None
+    assert mine.job.wait(60)
+    assert process.checked == ["import os"]
+    session(app).rest()
+    assert process.is_closed, "again"
+
+
+def test_a_check_is_of_the_text_that_was_typed_just_before_the_click(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 300)
+    opened(app)
+    next(one for one in app.button if one.label == "Check the laws").click()
+    app.run()
+    mine: OwnRule = app.session_state["own rule"]
+    older = mine.job
+    assert older is not None
+    mine.text = "newer"  # as the editor sends it, a moment after the click
+    newer = mine.ask(session(app))
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 0)
+    assert newer.wait(60)
+    assert older.wait(60)
+    assert Process.checked == ["newer"]
+    assert "newer" not in allowed, "without its laws"
+    mine.wants_check = False  # as with the answer
+    mine.text = "newest"
+    assert mine.ask(session(app)).wait(60)
+    assert allowed[-1] == "newest"
+    assert Process.checked == ["newer"]
+
+
+def test_a_check_that_was_cancelled_begins_again_at_the_next_click(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 300)
+    opened(app)
+    mine: OwnRule = app.session_state["own rule"]
+    mine.check()
+    job = mine.ask(session(app))
+    job.cancel()
+    assert job.wait(60)
+    assert Process.checked == []
+    assert mine.ask(session(app)) is job
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 0)
+    mine.check()
+    assert mine.ask(session(app)).wait(60)
+    assert Process.checked == [mine.text]
+
+
+def test_a_click_after_an_answer_is_for_what_was_typed_since(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 0)
+    opened(app)
+    mine: OwnRule = app.session_state["own rule"]
+    mine.check()
+    answered = mine.ask(session(app))
+    assert answered.wait(60)
+    app.run()
+    assert not mine.wants_check
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 300)
+    next(one for one in app.button if one.label == "Check the laws").click()
+    app.run()
+    assert mine.wants_check, "the answer that is there is not that of this click"
+    mine.text = "newer"
+    job = mine.ask(session(app))
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 0)
+    assert job.wait(60)
+    assert Process.checked[-1] == "newer"
+
+
+def test_a_question_that_ended_with_the_rest_of_its_session_is_asked_again(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rest(self: Process, text: str, **_: object) -> Answer:
+        allowed.append(text)
+        raise CancelledError("a newer text came")
+
+    with monkeypatch.context() as resting:
+        resting.setattr(Process, "ask", rest)
+        opened(app)
+        assert len(allowed) == 1
+    app.run()
+    assert_usable(app)
+    assert len(allowed) == 2
+    assert not [one for one in app.error if "newer text" in one.value]
+    assert app.session_state["own rule"].answer == ANSWER
+
+
+def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:
+    opened(app)
+    assert allowed
+    mine: OwnRule = app.session_state["own rule"]
+    process = mine.process
+    assert isinstance(process, Process)
+    assert not process.is_closed
+    app.selectbox(key="model").select(ZOO[1].key)
+    app.session_state["evidence"] = "Nodes"
+    app.run()
+    assert_usable(app)
+    assert session(app).opened.source.key == ZOO[1].key
+    assert process.is_closed
+
+
+def test_the_answer_lights_up_in_the_graph() -> None:
+    assert marks_of_rule(ANSWER, 7) == {
+        "stem_relu": (Mark("matched", 7, "stem_relu"),), "pool": (Mark("miss", 7, "pool"),)
+    }  # fmt: skip
+    assert legend_of_rule(ANSWER, 7) == (("matched", 7, "1 match"), ("miss", 7, "1 near miss"))
+    assert legend_of_rule(None, 7) == ()
