@@ -37,7 +37,8 @@ def layout_both(
     theirs = [edge for edge, side in both.edges.items() if side is not Side.BEFORE and new.intersection(edge)]
     grown = graft(known, both.graph.items, sizes_of(both.graph), both.created, theirs)
     curves, portals = _with_new_edges(grown, both, stubs)
-    placement = Placement(grown.boxes, grown.clusters, curves, grown.width, grown.height)
+    width = max([grown.width, *(max(curve[::2]) for curve in curves.values())])  # an edge may go around on the right
+    placement = Placement(grown.boxes, grown.clusters, curves, width, grown.height)
     return assembled(both.graph, placement, sorted(curves), portals, base.engine, base.note, both)
 
 

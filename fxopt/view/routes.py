@@ -1,4 +1,4 @@
-"""Routes of the edges that the engine left undrawn: along drawn ones if possible, else straight down."""
+"""Routes of the edges that the engine left undrawn: along drawn ones if possible, else straight down or around."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from fxopt.view.engine import Box, Curve, Placement
 
 LONGEST = 4
 """So many removed boxes in a row are looked through for the way that an edge went before."""
+
+LANES = 24
+"""So many ways around the boxes between two others are tried, the shortest first."""
+
+BESIDE = 10.0
+"""The distance from a box at which an edge passes it."""
+
+TURN = 24.0
+"""The height in which an edge turns into its lane, and out of it; rows are a little farther apart."""
 
 
 class Routes:
@@ -42,7 +51,7 @@ class Routes:
             self._inputs.setdefault(target, []).append(source)
 
     def route(self, source: int, target: int) -> Curve:
-        """Return a way from the one box to the other: of the known ones, the first that crosses the fewest boxes."""
+        """Return a way from the one box to the other: of those tried, the first that crosses the fewest boxes."""
         if way := self._through_removed(source, target):
             return self._joined(way)
         start, end = _bottom(self._boxes[source]), _top(self._boxes[target])
@@ -52,7 +61,31 @@ class Routes:
             ways += [_led(curve, end) for curve in known if len(curve) >= 8]
         if source in self._created:
             ways += [_joining(start, curve) for curve in self._into(source, target)]
-        return min(ways, key=lambda curve: self._crossed(curve, source, target))
+        best = min(ways, key=lambda curve: self._crossed(curve, source, target))
+        if not self._crossed(best, source, target):
+            return best
+        return min((best, *self._around(source, target)), key=lambda curve: self._crossed(curve, source, target))
+
+    def _around(self, source: int, target: int) -> list[Curve]:
+        """Return ways beside the boxes that stand between two, the shortest first; none where it would lead upwards."""
+        (x0, y0), (x1, y1) = _bottom(self._boxes[source]), _top(self._boxes[target])
+        if y1 - y0 < 2 * TURN:
+            return []
+        between = [
+            (x, width)
+            for index, (x, y, width, height) in enumerate(self._boxes)
+            if y < y1 and y + height > y0 and index not in self._removed and index not in (source, target)
+        ]
+        lanes = {round(x - BESIDE) for x, _ in between} | {round(x + width + BESIDE) for x, width in between}
+        nearest = sorted((x for x in lanes if x >= 0), key=lambda x: (abs(x - x0) + abs(x - x1), x))[:LANES]
+        return [
+            (
+                *_bow((x0, y0), (x, y0 + TURN)),
+                *_line((x, y0 + TURN), (x, y1 - TURN)),
+                *_bow((x, y1 - TURN), (x1, y1))[2:],
+            )
+            for x in nearest
+        ]
 
     def _crossed(self, curve: Curve, source: int, target: int) -> int:
         """Return the number of boxes that a way crosses. One that turns back upwards is as bad as any can be."""
@@ -164,10 +197,14 @@ def _joining(start: tuple[float, float], curve: Curve) -> Curve:
     return (*_bow(start, (curve[at], curve[at + 1])), *curve[at + 2 :])
 
 
-def _sampled(curve: Curve, steps: int = 9) -> npt.NDArray[np.float64]:
-    """Return points along a curve of Bézier pieces."""
+def _sampled(curve: Curve, apart: float = 12.0) -> npt.NDArray[np.float64]:
+    """Return points along a curve of Bézier pieces, no farther apart than a box is high."""
     ends = np.array(curve).reshape(-1, 2)
-    share = np.linspace(0, 1, steps)[:, None]
-    weights = ((1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share), share**3)
-    pieces = [sum(w * ends[at + k] for k, w in enumerate(weights)) for at in range(0, len(ends) - 3, 3)]
+    pieces = []
+    for at in range(0, len(ends) - 3, 3):
+        piece = ends[at : at + 4]
+        length = np.hypot(*np.diff(piece, axis=0).T).sum()
+        share = np.linspace(0, 1, max(9, int(length / apart)))[:, None]
+        weights = ((1 - share) ** 3, 3 * share * (1 - share) ** 2, 3 * share**2 * (1 - share), share**3)
+        pieces.append(sum(weight * point for weight, point in zip(weights, piece)))
     return np.vstack(pieces)

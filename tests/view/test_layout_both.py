@@ -130,6 +130,34 @@ def test_an_edge_over_what_is_gone_goes_the_old_way() -> None:
     assert any(x < px < x + w and y <= py <= y + h for px, py in zip(curve[::2], curve[1::2]))
 
 
+@pytest.mark.parametrize("length", [3, 4, 9, 30])
+def test_an_edge_that_an_edit_made_goes_around_the_boxes_between(length: int) -> None:
+    names = [f"n{number}" for number in range(length)]
+    before = chain(*names)
+    last = (names[-2], names[-1])
+    after = replace(before, edges=(*(edge for edge in before.edges if edge != last), (names[0], names[-1])))
+    picture = both(before, after)
+    [curve] = [curve for source, target, curve in picture.edges if (source, target) == (0, length - 1)]
+    crossed = [name for name in names[1:-1] if passes_through(curve, box(picture, name))]
+    assert crossed == []
+    assert max(curve[::2]) <= picture.width
+    assert min(curve[::2]) >= 0
+
+
+def passes_through(curve: tuple[float, ...], box: tuple[float, float, float, float]) -> bool:
+    """Return whether a curve of Bézier pieces goes through a box."""
+    x, y, w, h = box
+    points = list(zip(curve[::2], curve[1::2]))
+    for at in range(0, len(points) - 3, 3):
+        for step in range(201):
+            t = step / 200
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            px, py = (sum(k * point[axis] for k, point in zip(weights, points[at : at + 4])) for axis in (0, 1))
+            if x < px < x + w and y < py < y + h:
+                return True
+    return False
+
+
 def test_what_is_new_stands_above_what_reads_it() -> None:
     picture = both(chain("a", "c"), chain("a", "b", "c"))
     (_, ya, _, ha), (xb, yb, wb, hb), (xc, yc, wc, _) = (box(picture, name) for name in "abc")
