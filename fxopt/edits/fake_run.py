@@ -19,7 +19,9 @@ from fxopt.core import GraphIndex, TensorInfo, Unmet
 from fxopt.edits.draft import Step
 from fxopt.edits.kernels import missing_kernel, numel_of
 from fxopt.edits.sizes import Assignment
+from fxopt.graph.module_table import modules_of
 from fxopt.graph.nodes import attribute_of, info_of, inputs_of
+from fxopt.graph.operator_table import ROW_MAJOR
 from fxopt.process.fake_tensors import fake_mode, quiet
 from fxopt.tracing.hygiene import preserved
 
@@ -29,7 +31,7 @@ ROOM = 16
 ALWAYS_FITS = 2**24
 """The count of numbers up to which a result is always accepted."""
 
-_DENSE = (nn.Linear, nn.Embedding, nn.LayerNorm)
+_DENSE = modules_of(ROW_MAJOR)
 """Modules whose result is dense in memory for every input, so that its shape determines its layout."""
 
 

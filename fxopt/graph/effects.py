@@ -17,15 +17,12 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from fxopt.graph.metadata import is_metadata
+from fxopt.graph.module_table import modules_of
 from fxopt.graph.nodes import inputs_of, operation_name
-from fxopt.graph.operator_table import POINTWISE, STATISTICS, VIEW_ATTRIBUTES
+from fxopt.graph.operator_table import NEW, POINTWISE, STATISTICS, VIEW_ATTRIBUTES
 from fxopt.graph.operators import operator_of
-from fxopt.packed import PackedLayer
 
-_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._BatchNorm, nn.LayerNorm, nn.GroupNorm,
-            nn.Embedding, nn.Softmax, nn.LogSoftmax, nn.ReLU, nn.Hardtanh, nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.SELU,
-            nn.CELU, nn.LeakyReLU, nn.PReLU, nn.Sigmoid, nn.LogSigmoid, nn.Hardswish, nn.Hardsigmoid, nn.Softplus,
-            nn.Softsign, nn.Tanh, PackedLayer)  # fmt: skip
+_MODULES = modules_of(NEW)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 

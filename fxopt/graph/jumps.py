@@ -22,6 +22,7 @@ from torch.fx import Node
 from fxopt.graph.conditions import Condition, Unmet
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only
+from fxopt.graph.module_table import modules_of
 from fxopt.graph.nodes import info_of, inputs_of, operation_name, target_name
 from fxopt.graph.operator_names import canonical
 from fxopt.graph.operator_table import (
@@ -59,10 +60,8 @@ _PAIRS = frozenset({"topk", "sort", "kthvalue", "mode", "cummax", "cummin"})
 _PAIRS_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
 """By name: they give values, which are moved, and their places, which jump."""
 
-_MODULES = (nn.ReLU, nn.ReLU6, nn.GELU, nn.SiLU, nn.Mish, nn.ELU, nn.SELU, nn.CELU, nn.LeakyReLU, nn.PReLU, nn.Sigmoid,
-            nn.LogSigmoid, nn.Hardswish, nn.Hardsigmoid, nn.Hardtanh, nn.Softplus, nn.Softsign, nn.Softshrink,
-            nn.Tanhshrink, nn.Tanh, nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd)  # fmt: skip
-_JUMPING_MODULES = (nn.Hardshrink, nn.Threshold)
+_MODULES = (*modules_of(_CONTINUOUS | _MOVES | {"softshrink"}), nn.Identity)
+_JUMPING_MODULES = modules_of(JUMPS)
 
 
 def jump_condition(node: Node, index: GraphIndex) -> Condition:

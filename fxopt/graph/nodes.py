@@ -22,6 +22,7 @@ from torch import nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from fxopt.graph.module_table import MODULES
 from fxopt.graph.operators import name_of
 
 
@@ -76,8 +77,7 @@ def info_of(node: Node) -> TensorInfo | None:
     return known if isinstance(known, TensorInfo) else None
 
 
-_TENSOR_MODULES = (nn.Linear, nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.LayerNorm,
-                   nn.Embedding, nn.Dropout, nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.Softmax)  # fmt: skip
+_TENSOR_MODULES = tuple(MODULES)
 _NOT_TENSOR_METHODS = {"size", "stride", "dim", "item", "tolist", "numel", "ndimension", "split", "chunk",
                        "unbind", "is_contiguous", "get_device", "numpy", "max", "min", "sort", "topk"}  # fmt: skip
 _NOT_TENSOR_FUNCTIONS = {"split", "chunk", "unbind", "max", "min", "sort", "topk", "numel", "meshgrid",

@@ -16,15 +16,16 @@ from fxopt.graph.effects import is_pointwise
 from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
+from fxopt.graph.module_table import modules_of
 from fxopt.graph.nodes import info_of, input_of, operation_name
-from fxopt.graph.operator_table import DROPOUTS, MOVING, VIEWS
+from fxopt.graph.operator_table import DROPOUTS, MOVING, POINTWISE, VIEWS
 from fxopt.graph.operators import calls_torchs_own
 from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.graph.strides import is_row_major, needs_contiguous
 from fxopt.graph.writes import unwritten_condition
 
-_ACTIVATIONS = (nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh, nn.Hardtanh, nn.LeakyReLU, nn.ELU)
-_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_POINTWISE_MODULES = modules_of(POINTWISE)
+_NOTHING: tuple[type[nn.Module], ...] = (nn.Identity, *modules_of(DROPOUTS))
 
 
 def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Collection[Node] = ()) -> Conditions[None]:
@@ -166,7 +167,7 @@ def _adds_up(old: Node, index: GraphIndex) -> Node | None:
     for node in _held_by_it(old, index):
         for user in readers_of(node):
             module = index.module_of(user)
-            moves = is_pointwise(user) or operation_name(user) in MOVING or isinstance(module, _ACTIVATIONS)
+            moves = is_pointwise(user) or operation_name(user) in MOVING or isinstance(module, _POINTWISE_MODULES)
             if index.is_fresh(user) and not moves:
                 return user
     return None

@@ -7,19 +7,18 @@ from enum import Enum, IntEnum, auto
 from typing import Any
 
 import torch
-from torch import nn
 from torch.fx import Node
 
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import reads_metadata_only
+from fxopt.graph.module_table import modules_of
 from fxopt.graph.nodes import info_of, operation_name
 from fxopt.graph.operator_table import CASTS, DROPOUTS, NEEDS_ROWS_TOGETHER, ROW_MAJOR
-from fxopt.packed import PackedLinear
 
 _COPIES = {"contiguous", "clone", "empty_like", "_to_copy"}
 _CONVERSIONS = CASTS | DROPOUTS | {"detach", "alias"}
 
-_ROW_MAJOR_MODULES = (nn.Linear, nn.Embedding, nn.LayerNorm, PackedLinear)
+_ROW_MAJOR_MODULES = modules_of(ROW_MAJOR)
 
 
 class _Form(Enum):

@@ -2,8 +2,8 @@
 
 torch makes ``torch.mul``, ``Tensor.mul`` and ``torch.ops.aten.mul`` from one entry of one list, so those three are
 equal for every operator, and the schema of the ATen operator names their arguments. `fxopt.graph.operator_names` has
-second names and Python's operators. The tables here hold further equal spellings: the Python functions of
-`torch.nn.functional`, and stateless modules.
+second names and Python's operators, `fxopt.graph.module_table` the modules. The table here holds further equal
+spellings: the Python functions of `torch.nn.functional`.
 
 In-place spellings (``add_``, ``nn.ReLU(inplace=True)``, ``out=``) are operations of their own or none at all.
 """
@@ -24,6 +24,7 @@ from torch.fx import Node
 
 from fxopt.graph.conditions import decide
 from fxopt.graph.guards import unaltered_conditions
+from fxopt.graph.module_table import WITH_WEIGHTS, WITHOUT_WEIGHTS
 from fxopt.graph.nodes import is_tensor
 from fxopt.graph.operator_names import PYTHON, SECOND_NAMES
 from fxopt.graph.operator_table import COMMUTATIVE
@@ -58,46 +59,6 @@ _FUNCTIONS: dict[Any, str] = {
     torch.split: "split",
 }
 """Written in Python, so their signatures are Python's."""
-
-_MODULES: dict[type[nn.Module], tuple[str, tuple[str, ...]]] = {
-    nn.ReLU: ("relu", ()),
-    nn.ReLU6: ("relu6", ()),
-    nn.GELU: ("gelu", ("approximate",)),
-    nn.SiLU: ("silu", ()),
-    nn.Mish: ("mish", ()),
-    nn.ELU: ("elu", ("alpha",)),
-    nn.SELU: ("selu", ()),
-    nn.CELU: ("celu", ("alpha",)),
-    nn.LeakyReLU: ("leaky_relu", ("negative_slope",)),
-    nn.Hardtanh: ("hardtanh", ("min_val", "max_val")),
-    nn.Hardswish: ("hardswish", ()),
-    nn.Hardsigmoid: ("hardsigmoid", ()),
-    nn.Softplus: ("softplus", ("beta", "threshold")),
-    nn.Sigmoid: ("sigmoid", ()),
-    nn.Tanh: ("tanh", ()),
-    nn.Softmax: ("softmax", ("dim",)),
-    nn.LogSoftmax: ("log_softmax", ("dim",)),
-    nn.Dropout: ("dropout", ("p", "training")),
-    nn.Flatten: ("flatten", ("start_dim", "end_dim")),
-}
-"""Modules without parameters, with the attributes that are arguments of the operation."""
-
-_WITH_WEIGHTS: dict[type[nn.Module], str] = {
-    nn.Linear: "linear",
-    nn.Conv1d: "conv1d",
-    nn.Conv2d: "conv2d",
-    nn.Conv3d: "conv3d",
-    nn.ConvTranspose1d: "conv_transpose1d",
-    nn.ConvTranspose2d: "conv_transpose2d",
-    nn.ConvTranspose3d: "conv_transpose3d",
-    nn.BatchNorm1d: "batch_norm",
-    nn.BatchNorm2d: "batch_norm",
-    nn.BatchNorm3d: "batch_norm",
-    nn.LayerNorm: "layer_norm",
-    nn.GroupNorm: "group_norm",
-    nn.Embedding: "embedding",
-}
-"""Modules with parameters, and the operation on them as a function. The two differ: a function has no module."""
 
 _COMMUTATIVE = {**dict.fromkeys(COMMUTATIVE, ("input", "other")), "transpose": ("dim0", "dim1")}
 
@@ -175,7 +136,7 @@ def targets_of(operation: Any) -> tuple[Any, ...]:
         packet = getattr(torch.ops.aten, name, None)
         for overload in packet.overloads() if packet is not None else ():
             found[getattr(packet, overload)] = None
-    for table in (_PYTHON, _FUNCTIONS, {kind: name for kind, (name, _) in _MODULES.items()}):
+    for table in (_PYTHON, _FUNCTIONS, {kind: name for kind, (name, _) in WITHOUT_WEIGHTS.items()}):
         found.update(dict.fromkeys(target for target, name in table.items() if name == operation))
     if operation == "sub":
         found[torch.rsub] = None
@@ -186,7 +147,7 @@ def targets_of(operation: Any) -> tuple[Any, ...]:
 @functools.cache
 def functions_of(kinds: tuple[type[nn.Module], ...]) -> tuple[Any, ...]:
     """Return the functions that compute on parameters of the model the same as modules of `kinds`."""
-    names = dict.fromkeys(_WITH_WEIGHTS[kind] for kind in kinds if kind in _WITH_WEIGHTS)
+    names = dict.fromkeys(WITH_WEIGHTS[kind] for kind in kinds if kind in WITH_WEIGHTS)
     found = {target: None for name in names for target in (*targets_of(name), getattr(F, name))}
     return tuple(found)
 
@@ -206,11 +167,11 @@ def _plain(value: Any) -> Any:
 
 
 def _of_module(node: Node, module: nn.Module) -> Spelling | None:
-    if type(module) not in _MODULES or getattr(module, "inplace", False) or len(node.all_input_nodes) != 1:
+    if type(module) not in WITHOUT_WEIGHTS or getattr(module, "inplace", False) or len(node.all_input_nodes) != 1:
         return None
     if decide(node, unaltered_conditions(module, str(node.target), type(module))) is not None:
         return None
-    name, attributes = _MODULES[type(module)]
+    name, attributes = WITHOUT_WEIGHTS[type(module)]
     values = {ARGUMENTS.get(attribute, attribute): getattr(module, attribute) for attribute in attributes}
     if name in ("softmax", "log_softmax") and values["dim"] is None:
         return None
