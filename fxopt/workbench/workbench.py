@@ -8,7 +8,6 @@ running the passes that are on, in that order, over the pristine graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -22,20 +21,18 @@ from fxopt.core import (
     Ledger,
     Pass,
     RewriteError,
-    shared_copy,
 )
-from fxopt.core.gate import finish
 from fxopt.core.ledger import act
 from fxopt.core.weight_cache import WeightCache
 from fxopt.edits import Edit
 from fxopt.errors import expect, expect_model
-from fxopt.graph.marks import ORIGIN, Origin
 from fxopt.passes import registered_passes
 from fxopt.tracing import capture
 from fxopt.workbench.choosing import Sites, before_and_after, including, names_of, without
+from fxopt.workbench.current_graph import CurrentGraph, Plan
 from fxopt.workbench.history import History
-from fxopt.workbench.running import AllBut, run_pass
 from fxopt.workbench.states import Choice, PassState
+from fxopt.workbench.story import story
 from fxopt.workbench.timeline import Act, act_between
 
 T = TypeVar("T")
@@ -89,18 +86,13 @@ class Workbench:
         if len(self._by_signature) < len(given):
             raise FxoptError("a pass with the same arguments is on the workbench twice; leave one out")
         self._given = given
-        self._weights = WeightCache.as_large_as(self.pristine) if weights is None else weights
-        self._shares_weights = weights is not None
-        self._current: GraphModule | None = self._copied(self.pristine)
         self._fingerprints = Fingerprint()
         self.fingerprint = self._fingerprints.of(self.pristine)
         """Of the pristine graph module, taken before anything was done to it."""
         self._history = History(tuple(map(Choice, self._by_signature)))
-        self._done: list[Choice] = []
-        self._starts: list[int] = []
-        self._states: list[PassState] = []
-        self._build()
-        self._first = tuple(self._states)
+        self._graph = CurrentGraph(self.pristine, weights)
+        self._graph.build(self._plan(self.choices))
+        self._first = tuple(self._graph.states)
 
     def __repr__(self) -> str:
         acting = [state.in_words for state in self.states if state.sites or state.on]
@@ -116,17 +108,12 @@ class Workbench:
 
         A switch on one workbench leaves the other alone, and each may be used in a thread of its own.
         """
-        self._shares_weights = True
-        if self._current is not None:
-            self._weights.use(self._current)
         new = type(self).__new__(type(self))
         new.pristine, new.fingerprint, new._first = self.pristine, self.fingerprint, self._first
         new._given, new._by_signature = self._given, {pass_.signature: pass_ for pass_ in self._given}
-        new._weights, new._shares_weights = self._weights, True
         new._fingerprints = Fingerprint(self._fingerprints)
         new._history = History(tuple(map(Choice, new._by_signature)))
-        new._current = None
-        new._done, new._starts, new._states = list(new.choices), [0] * len(self._given), list(self._first)
+        new._graph = self._graph.another(self._first, new.choices)
         return new
 
     def release(self) -> None:
@@ -134,14 +121,7 @@ class Workbench:
 
         It is built anew from the choices when it is next asked for, as another object.
         """
-        gm = self._current
-        if gm is not None:
-            act(gm, self._released, keep=(self,), saves=False)
-
-    def _released(self) -> None:
-        self._current = None
-        same = next((i for i, choice in enumerate(self._done) if choice.on), len(self._done))
-        del self._done[same:], self._starts[same:]
+        self._graph.release()
 
     # ---- questions
 
@@ -149,29 +129,17 @@ class Workbench:
     def current(self) -> GraphModule:
         """The graph module with the passes that are on. It is changed in place by each switch, and is made when it is
         first asked for where the workbench comes from `another` or has been told to `release`."""
-        made = self._current
-        return self._made(self._copied(self.pristine)) if made is None else made
-
-    def _made(self, gm: GraphModule) -> GraphModule:
-        def made() -> GraphModule:
-            self._current = gm
-            if len(self._done) < len(self.choices):
-                self._build()
-            return gm
-
-        return act(gm, made, keep=(self, self._history))
+        made = self._graph.made
+        return self._graph.make(self._plan(self.choices)) if made is None else made
 
     @property
     def _readable(self) -> GraphModule:
         """The current graph module, or its like, to be read only: the pristine one before anything was switched."""
-        is_untouched = self._current is None and not any(choice.on for choice in self.choices)
+        is_untouched = self._graph.made is None and not any(choice.on for choice in self.choices)
         return self.pristine if is_untouched else self.current
 
-    def _copied(self, gm: GraphModule, *, compiled: bool = True) -> GraphModule:
-        copied = shared_copy(gm, compiled=compiled)
-        if self._shares_weights:
-            self._weights.use(copied)
-        return copied
+    def _plan(self, choices: Iterable[Choice]) -> Plan:
+        return [(self._by_signature[choice.signature], choice) for choice in choices]
 
     @property
     def choices(self) -> tuple[Choice, ...]:
@@ -197,15 +165,15 @@ class Workbench:
     @property
     def order(self) -> tuple[Pass[Any], ...]:
         """The passes in the order in which they run."""
-        return tuple(self._by_signature[choice.signature] for choice in self.choices)
+        return tuple(pass_ for pass_, _ in self._plan(self.choices))
 
     @property
     def states(self) -> tuple[PassState, ...]:
         """The passes with their sites and near misses, in the order in which they run."""
-        return tuple(self._states)
+        return tuple(self._graph.states)
 
     def state_of(self, pass_: Pass[Any] | str) -> PassState:
-        return self._states[self._position(pass_)]
+        return self._graph.states[self._position(pass_)]
 
     @property
     def is_changed(self) -> bool:
@@ -272,20 +240,8 @@ class Workbench:
         An edit by hand is told in its own words: ``removed by hand: delete drop``. `named` returns the words for a pass
         by its name.
         """
-        told = []
-        gm = self._readable
         by_hand = {edit.name: f"by hand: {edit.title}" for edit in self.known if isinstance(edit, Edit)}
-        origin = next((n.meta.get(ORIGIN) for n in gm.graph.nodes if n.name == name), None)
-        if isinstance(origin, Origin):
-            made_from = f"by {named(origin.pass_name)} from {', '.join(origin.nodes) or origin.site}"
-            told.append(f"made {by_hand.get(origin.pass_name, made_from)}")
-        for entry in Ledger.entries_of(gm):
-            by = by_hand.get(entry.name, f"by {named(entry.name)} at {entry.site}")
-            if name in entry.patch.changed:
-                told.append(f"changed {by}")
-            if name in entry.patch.removed:
-                told.append(f"removed {by}")
-        return told
+        return story(self._readable, name, by_hand, named)
 
     def resting_on(self, pass_: Pass[Any] | str, site: Sites = None) -> tuple[tuple[str, str], ...]:
         """Return the sites that would go off with a pass, or with some of its sites: pairs of pass name and site.
@@ -299,7 +255,7 @@ class Workbench:
         if not self.may_rest_on(pass_, site):
             return ()
         name, before = self.order[i].name, self._in_force(self.current)
-        after = set(self._in_force(self.trial(without(self.choices, self._states, i, site))))
+        after = set(self._in_force(self.trial(without(self.choices, self._graph.states, i, site))))
         return tuple(
             pair for pair in before if pair not in after and not (pair[0] == name and (site is None or pair[1] in gone))
         )
@@ -311,7 +267,7 @@ class Workbench:
             FxoptError: the pass is unknown to the workbench.
         """
         i = self._position(pass_)
-        others = {found.site for found in self._states[i].sites if found.on} - names_of(site)
+        others = {found.site for found in self._graph.states[i].sites if found.on} - names_of(site)
         return any(choice.on for choice in self.choices[i + 1 :]) or (site is not None and bool(others))
 
     def trial(self, choices: tuple[Choice, ...]) -> GraphModule:
@@ -320,24 +276,12 @@ class Workbench:
         It is left unlinted and uncompiled: `recompile` it before it is called. A pass that fails is rolled back: it has
         no site on.
         """
-        readable = self._readable
-        gm = act(readable, lambda: self._copied(readable, compiled=False), saves=False)
-        return act(gm, lambda: self._tried(gm, choices), part=True)
-
-    def _tried(self, gm: GraphModule, choices: tuple[Choice, ...]) -> GraphModule:
-        index, same = GraphIndex(gm), self._alike(choices)
-        if same < len(self._starts):
-            Ledger.of(gm).rewind(index, self._starts[same])
-        for choice in choices[same:]:
-            if choice.on:
-                with suppress(RewriteError):
-                    self._by_signature[choice.signature].apply(index, AllBut(choice.without))
-        return gm
+        return self._graph.trial(self._readable, self._plan(choices))
 
     def with_(self, pass_: Pass[Any] | str, site: Sites = None, *, on: bool) -> tuple[Choice, ...]:
         """Return the choices that switching a pass, or some of its sites, on or off would lead to; for `trial`."""
         i = self._position(pass_)
-        return (including if on else without)(self.choices, self._states, i, site)
+        return (including if on else without)(self.choices, self._graph.states, i, site)
 
     # ---- acts
 
@@ -351,7 +295,7 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._act(lambda: self._go(including(self.choices, self._states, self._position(pass_), site)))
+        self._act(lambda: self._go(including(self.choices, self._graph.states, self._position(pass_), site)))
 
     def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
         """Switch a pass off, or some sites of it; all that rests on it (see `resting_on`) goes off and returns with it.
@@ -359,7 +303,7 @@ class Workbench:
         Raises:
             FxoptError: the pass is unknown to the workbench, or the site to the pass.
         """
-        self._act(lambda: self._go(without(self.choices, self._states, self._position(pass_), site)))
+        self._act(lambda: self._go(without(self.choices, self._graph.states, self._position(pass_), site)))
 
     def move(self, pass_: Pass[Any] | str, to: int) -> None:
         """Let a pass run as number `to`, counted from 0; the others keep their order among themselves.
@@ -417,7 +361,7 @@ class Workbench:
         self._by_signature[edit.signature] = edit
         done, later = before_and_after(self.choices, {one.signature for one in self.edits})
         self._go((*done, Choice(edit.signature, on=True), *later))
-        if error := self._states[len(done)].error:
+        if error := self._graph.states[len(done)].error:
             raise FxoptError(error)
         return edit
 
@@ -477,7 +421,7 @@ class Workbench:
 
     def _act(self, do: Callable[[], T]) -> T:
         """Run `do`; if it raises, the workbench and its graph module are as they were."""
-        return act(self.current, do, keep=(self, self._history))
+        return act(self.current, do, keep=(self, self._history, self._graph))
 
     def _position(self, pass_: Pass[Any] | str) -> int:
         expect(pass_, Pass | str, "a workbench", "a pass or its name", "write its name, or call it")
@@ -487,20 +431,15 @@ class Workbench:
         known = ", ".join(mine.name for mine in self.passes)
         raise FxoptError(f"the workbench has no pass {pass_ if isinstance(pass_, str) else pass_.name}; it has {known}")
 
-    def _alike(self, choices: tuple[Choice, ...]) -> int:
-        """Return the number of passes, from the first, that are as they are now."""
-        pairs = enumerate(zip(self._done, choices))
-        return next((i for i, (mine, other) in pairs if mine != other), min(len(self._done), len(choices)))
-
     @staticmethod
     def _in_force(gm: GraphModule) -> tuple[tuple[str, str], ...]:
         return tuple((entry.name, entry.site) for entry in Ledger.entries_of(gm))
 
     def _go(self, choices: tuple[Choice, ...]) -> None:
-        before, states = self.choices, tuple(self._states)
+        before, states = self.choices, tuple(self._graph.states)
         if self._history.go(choices):
             self._settle()
-            self._history.note(act_between(before, states, choices, self._states))
+            self._history.note(act_between(before, states, choices, self._graph.states))
 
     def _settle(self) -> None:
         """Forget the edits that are in no step any longer, and build."""
@@ -509,19 +448,7 @@ class Workbench:
         self._build()
 
     def _build(self) -> None:
-        """Bring the current graph to the choices: rewind to the first pass that differs, and run from there."""
-        gm, choices = self.current, self.choices
-        same = self._alike(choices)
-        index = GraphIndex(gm)
-        if same < len(self._done):
-            Ledger.of(gm).rewind(index, self._starts[same])
-        done, starts, states = self._done[:same], self._starts[:same], self._states[:same]
-        for choice in choices[same:]:
-            starts.append(len(Ledger.entries_of(gm)))
-            done.append(choice)
-            states.append(run_pass(self._by_signature[choice.signature], choice, index))
-        finish(gm)
-        self._done, self._starts, self._states = done, starts, states
+        self._graph.build(self._plan(self.choices))
 
     @cached_property
     def example_names(self) -> tuple[str, ...]:
