@@ -12,6 +12,8 @@ from fxopt.lessons.progress import Progress, StepProgress
 
 LIST = "~"
 """Between lessons; in front of all where the list of lessons is shown."""
+CLOSED = "."
+"""In front of the bookmark of lessons whose panel is closed."""
 MOST_LESSONS = 64
 _NEW, _BEGUN, _PASSED, _SKIPPED, _LEFT = "nbpsl"
 """The states of a step; one that is left was begun and then skipped."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from fxopt.lessons.errors import unknown
 from fxopt.lessons.facts import Snapshot
 from fxopt.lessons.settings import Setting
-from fxopt.lessons.vocabulary import FACTS, Known
+from fxopt.lessons.vocabulary import FACTS, START, Known
 
 
 class Condition(Protocol):
@@ -85,4 +85,4 @@ def figures_in(condition: Condition) -> Iterator[str]:
     """Yield the names of the figures that a condition compares."""
     for fact in condition.facts():
         if fact.name == "figure":
-            yield from (value for value in fact.arguments.values() if isinstance(value, str))
+            yield from (value for value in fact.arguments.values() if isinstance(value, str) and value != START)

@@ -90,12 +90,14 @@ class Snapshot:
     """Whether anything was switched since the model was opened."""
     figures: Mapping[str, float | str | None] = field(default_factory=dict)
     """The figures that the lesson speaks of, by name (`fxopt.lessons.figures`); None where one is not known yet."""
+    began: Mapping[str, float | str | None] = field(default_factory=dict)
+    """The same figures when the step began."""
 
     @property
     def sites_on(self) -> int:
         return sum(one.sites_on for one in self.passes.values())
 
-    def number(self, name: str) -> float | None:
-        """Return a figure that is a number, if it is known."""
-        value = self.figures.get(name)
+    def number(self, name: str, *, at_start: bool = False) -> float | None:
+        """Return a figure that is a number, if it is known; that of the start of the step if it is to be."""
+        value = (self.began if at_start else self.figures).get(name)
         return None if isinstance(value, str) else value

@@ -81,9 +81,19 @@ class Step:
     hints: tuple[str, ...]
     needs: Needs | None
     """The state that the step begins with, where it is another than the last one leaves."""
+    reset: Needs | None
+    """The state that the last step leaves, for whoever skipped it or begins this one anew."""
     solution: tuple[Act, ...]
     """Acts after which the condition holds: for `fxopt lessons check`, which walks them. A learner never sees them."""
     picture: Picture | None = None
+
+    @property
+    def figures_asked(self) -> Iterator[str]:
+        """The names of the figures that decide its question."""
+        if self.question is not None:
+            yield from filter(None, (self.question.figure, *(one.figure for one in self.question.misconceptions)))
+            for choice in self.question.choices:
+                yield from figures_in(choice.holds)
 
     @property
     def texts(self) -> Iterator[str]:
@@ -102,10 +112,7 @@ class Step:
             yield from names_in(text)
         if self.done is not None:
             yield from figures_in(self.done)
-        if self.question is not None:
-            yield from filter(None, (self.question.figure, *(one.figure for one in self.question.misconceptions)))
-            for choice in self.question.choices:
-                yield from figures_in(choice.holds)
+        yield from self.figures_asked
 
 
 @dataclass(frozen=True)

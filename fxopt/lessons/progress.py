@@ -67,9 +67,19 @@ class Progress:
 
     @property
     def needs(self) -> Needs | None:
-        """The state that the step begins with, if it is yet to begin; the first step begins with that of the lesson."""
-        needs = self.step.needs or (self.lesson.needs if self.at == 0 else None)
-        return None if self.now.has_begun else needs
+        """The state that the step begins with, if it is yet to begin.
+
+        The first step begins with that of the lesson, and a step after one that was skipped with its `reset`.
+        """
+        if self.now.has_begun:
+            return None
+        is_after_skipped = self.at > 0 and not self.has_passed(self.at - 1)
+        return self.begins_anew_with if self.at == 0 or self.step.needs or is_after_skipped else None
+
+    @property
+    def begins_anew_with(self) -> Needs | None:
+        """The state that the step begins anew with; None where that is the one in which it began."""
+        return self.step.needs or (self.lesson.needs if self.at == 0 else self.step.reset)
 
     @property
     def is_passed(self) -> bool:
@@ -119,7 +129,8 @@ class Progress:
         self.begin(snapshot)
         if self.awaits_prediction or self.is_passed:
             return
-        if not state.is_done and (step.done is None or step.done.holds(snapshot)):
+        snapshot = replace(snapshot, began=state.before)
+        if not state.is_done and is_decided(step, snapshot):
             state.is_done = step.done is not None
             state.after = dict(snapshot.figures)
             state.shown = shown_of(step.question, snapshot) if step.question is not None else ()
@@ -198,6 +209,13 @@ class Progress:
         """Begin the step that is shown anew. Its tries and hints stay counted."""
         old = self.now
         self.steps[self.at] = StepProgress(tries=old.tries, hints=old.hints)
+
+
+def is_decided(step: Step, snapshot: Snapshot) -> bool:
+    """Return whether the act of a step is done; without one, whether the run shows all that its question is about."""
+    if step.done is not None:
+        return step.done.holds(snapshot)
+    return all(snapshot.number(name) is not None for name in step.figures_asked)
 
 
 def shown_of(question: Question, snapshot: Snapshot) -> tuple[float | None, ...]:

@@ -29,7 +29,7 @@ FENCE, EXPLANATION = "step", "Explanation"
 
 _MARKDOWN = MarkdownIt("commonmark").use(front_matter_plugin)
 _HEADER = ("id", "title", "minutes", "needs")
-_KEYS = ("highlight", "ask", "done", "hints", "needs", "solution", "picture")
+_KEYS = ("highlight", "ask", "done", "hints", "needs", "reset", "solution", "picture")
 _PICTURES = (".png", ".jpg", ".jpeg", ".svg")
 
 
@@ -93,6 +93,10 @@ def lesson_of(text: str, folder: Path | None = None) -> Lesson:
         raise LessonError(told, sections[MOST_STEPS].line)
     _check_before(tokens, sections[0].line)
     steps = tuple(_step(section, lines, known, folder) for section in sections)
+    if (first := steps[0].reset) is not None:
+        raise LessonError(
+            "the first step begins anew with the state that the header needs; leave out 'reset'", first.line
+        )
     for one, other in pairwise(sorted(steps, key=lambda step: (step.id, step.line))):
         if one.id == other.id:
             raise LessonError(f"two steps have the title {other.title!r}; the other is in line {one.line}", other.line)
@@ -155,6 +159,8 @@ def _step(section: _Section, lines: Sequence[str], known: Known, folder: Path | 
         _check_figures(hint, fields["hints"].line, known)
     if ("solution" in fields) != ("done" in fields):
         raise setting.fail("'done' and 'solution' belong together: the solution is the acts after which it is done")
+    if "needs" in fields and "reset" in fields:
+        raise fields["reset"].fail("a step that has 'needs' begins anew with them; leave out 'reset'")
     return Step(
         slug(title),
         title,
@@ -166,6 +172,7 @@ def _step(section: _Section, lines: Sequence[str], known: Known, folder: Path | 
         tuple(highlight_of(one, known) for one in fields["highlight"].one_or_more()) if "highlight" in fields else (),
         hints,
         needs_of(fields["needs"], known) if "needs" in fields else None,
+        needs_of(fields["reset"], known) if "reset" in fields else None,
         tuple(act_of(one, known) for one in fields["solution"].one_or_more()) if "solution" in fields else (),
         _picture(fields["picture"], folder) if "picture" in fields else None,
     )

@@ -29,6 +29,8 @@ class FactKind:
     holds: Callable[[Snapshot, Mapping[str, Any]], bool]
 
 
+START = "start"
+"""The bound of a figure that is its own value when the step began."""
 _BOUNDS: Mapping[str, Callable[[float, float], bool]] = {
     "exactly": lambda a, b: a == b,
     "at_least": lambda a, b: a >= b,
@@ -101,6 +103,8 @@ def figure_name(value: Setting, known: Known) -> str:
 
 
 def _number_or_figure(value: Setting, known: Known) -> float | str:
+    if value.text() == START:
+        return START
     return value.number() if _is_number(value.text()) else figure_name(value, known)
 
 
@@ -117,10 +121,16 @@ def _within(count: float | None, now: Snapshot, bounds: Mapping[str, Any]) -> bo
         return False
     for name, bound in bounds.items():
         if name in _BOUNDS:
-            limit = now.number(bound) if isinstance(bound, str) else bound
+            limit = _limit(bound, now, bounds.get("of", ""))
             if limit is None or not _BOUNDS[name](count, limit):
                 return False
     return True
+
+
+def _limit(bound: float | str, now: Snapshot, of: str) -> float | None:
+    if bound == START:
+        return now.number(of, at_start=True)
+    return now.number(bound) if isinstance(bound, str) else bound
 
 
 def _is_on(now: Snapshot, asked: Mapping[str, Any]) -> bool:
@@ -189,7 +199,9 @@ FACTS: Mapping[str, FactKind] = {
         lambda now, a: now.is_original and now.was_changed,
     ),
     "figure": FactKind(
-        "{of: name, below: 0}", "a figure of the run, against a number or another figure", _figure,
+        "{of: name, below: 0}",
+        "a figure of the run, against a number, another figure, or `start`, its own value when the step began",
+        _figure,
         lambda now, a: _within(now.number(a["of"]), now, a),
     ),
 }  # fmt: skip

@@ -14,8 +14,9 @@ from fxopt.lessons.acts import Act
 from fxopt.lessons.errors import LessonError
 from fxopt.lessons.facts import RULE_TAB, Snapshot
 from fxopt.lessons.judging import faults_after, faults_before
-from fxopt.lessons.lesson import Lesson
+from fxopt.lessons.lesson import Lesson, Step
 from fxopt.lessons.needs import Needs
+from fxopt.lessons.progress import is_decided
 from fxopt.lessons.snapshot import Seen, snapshot_of
 from fxopt.models import Inputs, model_source
 from fxopt.workbench import Choice, Workbench
@@ -175,7 +176,7 @@ def faults_of(
 
     A condition that is true before its act, or false after it, is a fault; so are a question to which the run shows no
     answer or several, a wrong answer without a counter-example, a figure that is unknown where it is told, and a
-    highlighted node or site that is not there.
+    highlighted node or site that is not there. A step with a `reset` is walked a second time, from that state.
 
     Args:
         wanted: asked before each act; the walk ends where it returns False.
@@ -190,15 +191,31 @@ def faults_of(
         if not wanted():
             return
         try:
+            if step.reset is not None:
+                again = Walk(lesson, open_, measure, ask)
+                again.begin(step.reset)
+                for fault in _walked(again, step, wanted):
+                    yield LessonError(f"begun with its reset, {fault.reason}", fault.line)
             if step.needs is not None:
                 walk.begin(step.needs)
-            before = walk.snapshot()
-            yield from faults_before(step, before, walk.wb)
-            for act in step.solution:
-                if not wanted():
-                    return
-                walk.do(act)
+            yield from _walked(walk, step, wanted)
         except LessonError as error:
             yield error
             return
-        yield from faults_after(step, walk.snapshot())
+
+
+def _walked(walk: Walk, step: Step, wanted: Callable[[], bool]) -> Iterator[LessonError]:
+    """Do the solution of a step, and yield the faults of it.
+
+    Raises:
+        LessonError: an act of the solution is impossible.
+    """
+    before = walk.snapshot()
+    yield from faults_before(step, before, walk.wb)
+    for act in step.solution:
+        if not wanted():
+            return
+        walk.do(act)
+    after = replace(walk.snapshot(), began=before.figures)
+    if step.done is not None or step.reset is None or is_decided(step, after):
+        yield from faults_after(step, after)

@@ -22,6 +22,8 @@ from fxopt.ui.own_models import offered_source
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 
+_NOW_DO_IT = "Now do it: this step goes on by itself once it is done."
+_NOT_SHOWN = "The page does not show this yet: the step before tells how to get it."
 _outlines = st.components.v2.component("fxopt_lesson", js=joined("lesson"), isolate_styles=False)
 
 
@@ -30,8 +32,11 @@ def lesson_step(session: Session, way: Progress) -> None:
     step, state, needs = way.step, way.now, way.needs
     st.markdown(f"### {escaped(step.title)}")
     if needs is not None:
-        title = offered_source(needs.model).title
-        st.markdown(f"This step begins with the model **{escaped(title)}**. The passes that are on now go off.")
+        title = escaped(offered_source(needs.model).title)
+        if needs is step.reset:
+            st.markdown(f"This step goes on where the skipped one ends: the model **{title}**, with what is on there.")
+        else:
+            st.markdown(f"This step begins with the model **{title}**. The passes that are on now go off.")
         _button(session, "Begin", "begin step", partial(ask_for, needs), primary=True)
         _aside(session, way)
         return
@@ -43,8 +48,8 @@ def lesson_step(session: Session, way: Progress) -> None:
         _question(session, way, step.question)
     if way.is_passed:
         _passed(session, way)
-    elif not way.awaits_prediction and not state.is_done:
-        st.caption("Now do it: this step goes on by itself once it is done.")
+    elif not way.awaits_prediction and not state.is_done and not state.is_judged:
+        st.caption(_NOW_DO_IT if step.done is not None else _NOT_SHOWN)
     _hints(session, way)
     _aside(session, way)
 

@@ -110,6 +110,8 @@ WRONG = {
     "no edit": ("{compare: true}]", "{edit: {edit: Delet, arguments: {}}}]", 55, "fxopt has no edit"),
     "words": ("Look at the numbers.", "word " * 61, 33, "61 words, and may have 60"),
     "32 steps": (TEXT, TEXT + "".join(f"\n## Step {i}\n\nText.\n" for i in range(29)), 170, "and may have 31"),
+    "needs and reset": ("done: {all", "needs: {model: a}\nreset: {model: a}\ndone: {all", 54, "leave out 'reset'"),
+    "reset of the first step": ("done: {site_on", "reset: {model: a}\ndone: {site_on", 23, "leave out 'reset'"),
     "other heading": ("### Explanation", "### Why", 28, "'### Explanation'"),
     "no text": ("Look at the numbers.\n", "", 32, "has no text"),
 }  # fmt: skip

@@ -21,6 +21,7 @@ def test_a_lesson_without_faults_has_none() -> None:
     assert faults() == []
 
 
+COMPARE = TEXT[TEXT.index("done: {all:") : TEXT.rindex("```")].strip()
 FOLD, SOLVE = "{site_on: [FoldBatchNorm, _1]}", "solution: {turn_on: [FoldBatchNorm, _1]}"
 
 BROKEN = {
@@ -38,6 +39,14 @@ BROKEN = {
     "a site that is not there": ("node:_1", "site:FoldBatchNorm/_2", "FoldBatchNorm: there is no site '_2'"),
     "a misconception that is right": ("- number: parameters.now", "- number: parameters.before", "not a misconception"),
     "a number that the run lacks": ("number: parameters.before", "number: error.max_abs", "does not show the number"),
+    "a state to begin anew with that cannot be": (
+        "done: {all:", "reset: {model: small, on: {FoldBatchNorm: [_7]}}\ndone: {all:", "has no site _7",
+    ),
+    "true where it begins anew": (
+        COMPARE,
+        "reset: {model: small}\ndone: {sites_on: {exactly: 0}}\nsolution: {reverse_all: true}\nhints: [1, 2, 3]",
+        "begun with its reset, the step 'Compare' is done before it begins",
+    ),
     "a state that cannot be": ("{model: small}", "{model: small, on: {FoldBatchNorm: [_7]}}", "has no site _7"),
 }  # fmt: skip
 
@@ -157,6 +166,60 @@ def test_what_cannot_be_answered_is_refused() -> None:
     progress.at = 2
     with pytest.raises(LessonError, match="asks nothing"):
         progress.predict(0)
+
+
+STARTED = TEXT.replace("{of: nodes.delta, exactly: 0}", "{of: nodes.now, exactly: start}").replace(
+    "{of: nodes.delta, exactly: -1}", "{of: nodes.now, below: start}"
+)
+
+
+def test_a_figure_is_judged_against_its_value_when_the_step_began() -> None:
+    lesson = lesson_of(STARTED)
+    assert STARTED.count("start}") == 2
+    assert list(faults_of(lesson, opened, timed(0.5))) == []
+    progress, walk = Progress(lesson), Walk(lesson, opened, timed(0.5))
+    progress.begin(walk.snapshot())
+    progress.predict(1)
+    walk.do(lesson.steps[0].solution[0])
+    progress.observe(walk.snapshot())
+    assert progress.is_passed
+
+
+COUNT = "ask:\n  question: How many parameters"
+RESET = TEXT.replace(COUNT, "reset: {model: small, on: {FoldBatchNorm: all}}\n" + COUNT)
+
+
+def test_a_step_after_a_skipped_one_begins_with_its_reset() -> None:
+    lesson = lesson_of(RESET)
+    assert list(faults_of(lesson, opened, timed(0.5))) == []
+    progress = Progress(lesson)
+    progress.skip()
+    assert progress.needs == lesson.steps[1].reset is not None
+    walk = Walk(lesson, opened, timed(0.5))
+    progress.observe(walk.snapshot())
+    assert not progress.now.has_begun
+    assert progress.needs is not None
+    walk.begin(progress.needs)
+    progress.begin(walk.snapshot())
+    assert (progress.needs, progress.begins_anew_with) == (None, lesson.steps[1].reset)
+    assert walk.wb.is_changed
+    other = Progress(lesson)
+    other.now.is_done = other.now.is_right = True
+    other.go(1)
+    assert other.needs is None, "the step before leaves this state"
+
+
+def test_a_question_without_an_act_waits_until_the_run_shows_its_figures() -> None:
+    lesson = lesson_of(TEXT.replace("number: parameters.before", "number: latency.ratio"))
+    progress, walk = Progress(lesson), Walk(lesson, opened, timed(0.5))
+    progress.skip()
+    walk.do(lesson.steps[0].solution[0])
+    progress.predict(2)
+    progress.observe(walk.snapshot())
+    assert not progress.now.is_judged
+    walk.measure()
+    progress.observe(walk.snapshot())
+    assert progress.is_passed
 
 
 def test_a_walk_ends_where_it_is_no_longer_wanted() -> None:
