@@ -138,6 +138,33 @@ def test_a_question_about_a_measurement_has_one_answer_whatever_a_machine_shows(
             assert sum(choice.holds.holds(now) for choice in question.choices) == 1
 
 
+KEPT = (
+    "called twice", "power of two", "powers of two", "1 / factor", "1 / (1 / {", "1 / {argument", "53 bits", "64 bits",
+    "the two errors", "off once more", "once it is off", "channel 0", "computed once", "Which of the two",
+    "runs each once", "Two runs of one program", "ratio of the two exactly 1", "interval around 1", "Exactly 1, at",
+    "Around 1, with", "Half of the changes", "in which half", "Two that improve", "of two improvements", "folded once",
+    "at once", "once more", "four spaces", "reads the input once", "x * 1",
+)  # fmt: skip
+"""Phrases with a number that is no result of a run: of binary numbers, of the form of a rule, or of the task itself."""
+NUMBER = re.compile(r"(?<![\w*])\d[\d.]*\b|\b(two|three|four|five|six|seven|eight|nine|ten|twice|once|half)\b", re.I)
+
+
+def test_numbers_in_texts_are_computed_from_the_run_and_never_typed_in() -> None:
+    typed = []
+    for lesson in lessons():
+        for text in (
+            lesson.title,
+            lesson.about,
+            *(text for step in lesson.steps for text in (step.title, *step.texts)),
+        ):
+            told = text.replace("\n", " ")
+            for kept in KEPT:
+                told = told.replace(kept, "")
+            told = re.sub(r"`[^`]*`|\$[^$]*\$|\{[a-z_]+\.[\w.]+\}", "", told)
+            typed += [f"{lesson.id}: {text}" for _ in NUMBER.finditer(told)]
+    assert typed == []
+
+
 TAB_IN_TEXT = re.compile(r"\b[Tt]ab \*?([A-Z][a-z]+(?: rule| line)?)")
 BUTTON_IN_TEXT = re.compile(r"\b(?:[Pp]ress|button|[Oo]pen) \*?([A-Z][a-z]+(?: all| copy| the laws)?)")
 
