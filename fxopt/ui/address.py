@@ -1,7 +1,7 @@
 """The address of the page: it holds the visitor's view, and a reload, back, forward or a sent link restores it.
 
 ``model``, ``folder``, ``batch`` and ``sequence`` are texts, ``state`` is a `fxopt.recipes.link.Link`, and ``lesson`` a
-bookmark of the lessons while they are open (`fxopt.lessons.bookmark`). All that is as it is when the model opens is
+bookmark of the lessons, open or closed (`fxopt.lessons.bookmark`). All that is as it is when the model opens is
 left out.
 """
 

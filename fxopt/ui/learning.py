@@ -11,7 +11,7 @@ import streamlit as st
 
 from fxopt.edits import Edit
 from fxopt.lessons import Lesson, LessonError, Progress, Seen, Snapshot, lessons, snapshot_of
-from fxopt.lessons.bookmark import LIST, bookmark_of, read_bookmark
+from fxopt.lessons.bookmark import CLOSED, LIST, bookmark_of, read_bookmark
 from fxopt.lessons.errors import unknown
 from fxopt.lessons.needs import Needs
 from fxopt.ui.acts import alone
@@ -181,14 +181,14 @@ def note_start(session: Session, way: Progress) -> None:
 
 
 def begin_anew(session: Session) -> None:
-    """Begin the step that is shown anew: with the state that it needs, or else with that in which it began."""
+    """Begin the step that is shown anew: with its own state, or else with that in which it began."""
     way = learning().way
     if way is None:
         return
     do(Progress.reset)
     start = learning().starts.get((way.lesson.id, way.step.id))
-    if way.needs is not None:
-        ask_for(way.needs)
+    if way.begins_anew_with is not None:
+        ask_for(way.begins_anew_with)
     elif start is not None and start.model == session.opened.source.key:
         _go_back(session, start)
 
@@ -204,9 +204,11 @@ def _go_back(session: Session, start: Start) -> None:
 
 
 def bookmark() -> str:
-    """Return the lessons as a text for the address; empty while the panel is closed."""
+    """Return the lessons as a text for the address; empty before the visitor has opened one."""
     mine: Learning | None = st.session_state.get(KEY)
-    return bookmark_of(mine.ways, mine.lesson) if mine is not None and mine.is_open else ""
+    if mine is None or not (mine.is_open or mine.ways):
+        return ""
+    return ("" if mine.is_open else CLOSED) + bookmark_of(mine.ways, mine.lesson)
 
 
 def come_back(text: str, *, is_step: bool) -> None:
@@ -222,6 +224,7 @@ def come_back(text: str, *, is_step: bool) -> None:
     if not text:
         mine.is_open = mine.is_open and not is_step
         return
+    is_open, text = not text.startswith(CLOSED), text.removeprefix(CLOSED)
     names = [part.split("_")[0] for part in text.split(LIST)]
     offered = {lesson.id: lesson for lesson in offered_lessons()}
     gone = [name for name in names if name and name not in offered]
@@ -231,7 +234,7 @@ def come_back(text: str, *, is_step: bool) -> None:
     shown, ways = read_bookmark(LIST.join(parts), offered.__getitem__)
     mine.ways = ways | mine.ways
     if is_step or not mine.is_open:
-        mine.is_open, mine.lesson = True, shown
+        mine.is_open, mine.lesson = is_open, shown
         if shown:
             mine.ways[shown].go(ways[shown].at)
     mine.acts += 1

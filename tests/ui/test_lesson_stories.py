@@ -103,12 +103,12 @@ def test_a_reload_comes_back_to_the_step_with_all_that_was_done(learner: AppTest
     learner.button(key="hint").click().run()
     answer(learner, 0)
     again = opened_at(**parameters(learner))
-    assert (way(again).step.id, way(again).is_passed, way(again).now.hints) == ("divide-by-two", True, 1)
+    assert (way(again).step.id, way(again).is_passed, way(again).now.hints) == ("the-first-division", True, 1)
     assert "The run agrees with you." in texts(again)
     assert again.radio[-1].value == 0, "the answer is marked"
     assert "The verdict: identical bits" in texts(again)
     again.button(key="next step").click().run()
-    assert "It divides by\n49." in texts(again), "the figures are those of the graph"
+    assert "divides by 49." in texts(again), "the figures are those of the graph"
     again.button(key="lesson step 0").click().run()
     assert again.radio[-1].value == 0, "back at a step that was left"
 
@@ -151,18 +151,44 @@ def test_a_step_begins_anew_with_the_state_it_needs(learner: AppTest) -> None:
 
 
 def test_a_step_without_a_state_of_its_own_begins_anew_where_it_began(learner: AppTest) -> None:
-    name = "ChangeTrueDivToMulByInverse"
-    turn(session(learner), name, "truediv", True)
-    learner.button(key="skip step").click().run()
+    learner.button(key="lesson list").click().run()
+    open_lesson(learner, "what-a-graph-is")
+    select(session(learner), "stem_conv")
+    learner.run()
+    learner.button(key="next step").click().run()
     before = session(learner).workbench.choices
-    turn(session(learner), name, None, True)
-    select(session(learner), "truediv_1")
+    turn(session(learner), "FoldBatchNorm", None, True)
+    select(session(learner), "pool")
     learner.run()
     answer(learner, 0)
     learner.button(key="reset step").click().run()
     assert session(learner).workbench.choices == before
-    assert session(learner).view.selected == ""
+    assert session(learner).view.selected == "stem_conv"
     assert way(learner).now.answer is None
+
+
+def test_a_step_after_a_skipped_one_begins_with_the_state_that_the_skipped_one_leaves(learner: AppTest) -> None:
+    learner.button(key="skip step").click().run()
+    assert "goes on where the skipped one ends" in texts(learner)
+    begin(learner)
+    sites = [site.site for site in session(learner).workbench.state_of("ChangeTrueDivToMulByInverse").sites if site.on]
+    assert (sites, way(learner).step.id) == (["truediv"], "the-second-division")
+    turn(session(learner), "ChangeTrueDivToMulByInverse", None, True)
+    learner.button(key="reset step").click().run()
+    for _ in range(2):
+        learner.run()
+    assert [one.on for one in session(learner).workbench.state_of("ChangeTrueDivToMulByInverse").sites] == [
+        True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_reload_with_the_panel_closed_keeps_the_way(learner: AppTest) -> None:
+    learner.button(key="hint").click().run()
+    learner.button(key="close lessons").click().run()
+    again = opened_at(**parameters(learner))
+    assert "close lessons" not in [one.key for one in again.button]
+    again.button(key="icon lessons").click().run()
+    assert (way(again).step.id, way(again).now.hints) == ("the-first-division", 1)
 
 
 def test_a_step_on_another_model_waits_for_it(app: AppTest) -> None:
