@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from fxopt.lessons import Lesson, lesson_named
+from fxopt.lessons import Lesson, lesson_named, lessons
 from fxopt.lessons.acts import Act
 from fxopt.lessons.hand_in import read
 from fxopt.lessons.lesson import Step
@@ -23,10 +23,10 @@ pytestmark = pytest.mark.browser
 
 ANSWERS: dict[str, tuple[str | int, ...]] = {
     "nodes-and-modules": (1, 0, 2), "a-graph-is-no-chain": ("2", "1", "77"),
-    "divide-by-two": (0, 1), "divide-by-49": (1, 0), "the-way-back-by-arithmetic": (1, 0),
+    "the-first-division": (0, 1), "the-second-division": (1, 0), "the-way-back-by-arithmetic": (1, 0),
     "the-way-back-in-fxopt": (1, 0),
     "the-bias-trap": (1, 0, 2), "the-formula-with-numbers": ("-0.341", "-0.375", "77"), "not-every-norm": ("2", "77"),
-    "three-products-one-input": ("72", "48", "77"), "the-work": (1, 0, 2),
+    "products-of-one-input": ("72", "48", "77"), "the-work": (1, 0, 2),
     "the-bias-as-a-column": (2, 0, 1),
     "back-to-the-last-bit": (1, 0), "sites-that-rest-on-others": (2, 0, 1),
     "norms-behind-convolutions": ("1", "5", "77"), "a-shared-module": (1, 0), "a-hook": (1, 0),
@@ -165,7 +165,9 @@ class Learner:
             self.opens_tab("Numerics")  # which compares by itself
         elif act.name == "measure":
             self.opens_tab("Latency")
-            page.locator(".st-key-measure button").click()
+            button = page.locator(".st-key-measure button:enabled")
+            expect(button).to_have_count(1, timeout=WAIT_MS)
+            button.click()
         elif act.name == "reverse_all":
             page.get_by_role("button", name="Reverse all").click()
         elif act.name == "write":
@@ -178,24 +180,26 @@ class Learner:
     def switches(self, name: str, node: str | None, on: bool) -> None:
         page = self.page
         if node is None:
-            self.visitor.switch(name)
-            asked = page.get_by_role("button", name="Turn off all the same")
             switch = self.visitor.is_on(name)
-            while not asked.count() and switch.is_checked() != on:
-                page.wait_for_timeout(MOMENT_MS)
+            if on and switch.is_checked():  # with some sites: off, and then on with all
+                self.visitor.switch(name)
+                expect(switch).not_to_be_checked(timeout=WAIT_MS)
+            self.visitor.switch(name)
             if name == "MergeLinears" and not on:  # others rest on it, and the page asks
-                asked.click()
+                page.get_by_role("button", name="Turn off all the same").click()
+            expect(switch).to_be_checked(checked=on, timeout=WAIT_MS)
             return
         site = page.locator(f'[class~="st-key-on-{name}-at-{node}"]').get_by_role("checkbox")
         row = page.locator(f".st-key-icon-sites-of-{name} button").first
         if not site.count() and row.get_by_text("expand_more").count():
             row.click()
-        copies = page.get_by_text("Each copy")
+        copies = page.locator(f'[class*="st-key-copies-of-{name}-at-"]')
         sees(site.or_(copies.first).first)
         for i in range(copies.count()):
-            if not site.count():
-                copies.nth(i).click()
-                page.wait_for_timeout(MOMENT_MS)
+            if site.count():
+                break
+            copies.nth(i).locator("summary").click()
+            sees(copies.nth(i).get_by_role("checkbox").first)
         site.press("Space")
 
     def selects(self, name: str) -> None:
@@ -244,7 +248,7 @@ def learner(page: Page, with_code: str) -> Learner:
     return Learner(Visitor(page, with_code))
 
 
-WALKED = ("what-a-graph-is", "division", "near-misses", "own-rule")
+WALKED = [lesson.id for lesson in lessons()]
 """Lessons by their id; `tests/lessons` and `tests/ui` walk the others, without a browser."""
 
 
