@@ -3,8 +3,8 @@
 A number that is rounded otherwise may lie on the other side of the bound, and the result is then another one, for any
 size of the difference: with ``x = 41 * 3``, ``floor(x / 41)`` is 3 and ``floor(x * (1 / 41))`` may be 2. So a rewrite
 that is exact up to rounding leaves a site alone if its value reaches a jump through operations that work number by
-number or only move numbers. Those that mix numbers (matrix products, sums, softmax, norms) end the search: behind them
-every rounding is mixed already, and only numbers can tell.
+number or only move numbers. The end of a domain counts as one: behind 1, ``acos`` is NaN. Those that mix
+numbers (matrix products, sums, softmax, norms) end the search: behind them all is mixed already, and only numbers tell.
 
 An index is an integer, which a float becomes by a jump; so ``one_hot`` and indexing need no entry of their own.
 """
@@ -29,6 +29,7 @@ from fxopt.graph.operator_table import (
     CASTS,
     COPIES,
     DROPOUTS,
+    EDGES,
     JUMPS,
     LOOK_UPS,
     POINTWISE,
@@ -59,6 +60,13 @@ _ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "values"})
 _PAIRS = frozenset({"topk", "sort", "kthvalue", "mode", "cummax", "cummin"})
 _PAIRS_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
 """By name: they give values, which are moved, and their places, which jump."""
+
+_NORMS = {"norm": (1, "p"), "linalg_norm": (1, "ord"), "linalg_vector_norm": (1, "ord"), "dist": (2, "p"),
+          "cdist": (2, "p")}  # fmt: skip
+"""By name, the place and the name of the exponent: at 0 they count the numbers other than 0."""
+
+_WRITES_WITH_A_CAST = frozenset({"copy", "setitem"})
+"""They write numbers of any dtype to a tensor of another: fractions to integers."""
 
 _MODULES = (*modules_of(_CONTINUOUS | _MOVES | {"softshrink"}), nn.Identity)
 _JUMPING_MODULES = modules_of(JUMPS)
@@ -132,8 +140,12 @@ class _Search:
         name = _name(node)
         if name.startswith(_QUANTIZING):
             return True
-        if name in JUMPS:
+        if name in JUMPS or name in EDGES:
             return calls_torchs_own(node)
+        if name in _NORMS:
+            return _norm_of(node, *_NORMS[name]) == 0
+        if name in _WRITES_WITH_A_CAST:
+            return not _may_be_fraction(node.args[0] if node.args else None)
         if name == "div":
             return node.kwargs.get("rounding_mode") is not None
         if _gives_pair(node, name):
@@ -161,6 +173,16 @@ def _may_be_rounded(node: Node) -> bool:
     """Return whether `node` may hold rounded numbers, unlike integers and truth values."""
     info = info_of(node)
     return info is None or info.dtype.is_floating_point or info.dtype.is_complex
+
+
+def _may_be_fraction(written: Any) -> bool:
+    """Return whether a tensor that is written to is known to hold more than whole numbers."""
+    info = info_of(written) if isinstance(written, Node) else None
+    return info is not None and (info.dtype.is_floating_point or info.dtype.is_complex) and info.dtype.itemsize > 1
+
+
+def _norm_of(node: Node, place: int, name: str) -> Any:
+    return node.kwargs.get(name, node.args[place] if len(node.args) > place else None)
 
 
 def _gives_steps(node: Node) -> bool:

@@ -49,9 +49,12 @@ JUMPS = frozenset({
     *("truth", "any", "all", "nonzero", "argwhere", "count_nonzero", "is_nonzero", "long", "int", "short", "byte"),
     *("char", "bool", "argmax", "argmin", "argsort", "bucketize", "searchsorted", "histc", "histogram", "unique"),
     *("unique_consecutive", "multinomial", "bernoulli", "threshold", "hardshrink", "frexp", "poisson", "rmod"),
-    "rfloordiv",
+    *("rfloordiv", "histogramdd", "linalg_matrix_rank", "matrix_rank"),
 })  # fmt: skip
 """A small difference of the input may make a large one of the result. Without underscores around the name."""
+
+EDGES = frozenset({"acos", "asin", "acosh", "atanh", "erfinv", "logit", "log1p", "special_ndtri", "special_log_ndtr"})
+"""Their domain ends at a number other than 0, behind which the result is NaN. Rounding leaves 0 and the sign alone."""
 
 DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
                       "feature_dropout"})  # fmt: skip

@@ -30,6 +30,11 @@ _IN_PLACE = frozenset({operator.setitem, operator.delitem, operator.imatmul, ope
                        operator.iconcat})  # fmt: skip
 """Beside those whose name ends with an underscore."""
 _NOT_IN_PLACE = ("not_", "is_")
+_METHODS_IN_PLACE = frozenset({
+    *("__setitem__", "__delitem__", "__iadd__", "__iand__", "__iconcat__", "__idiv__", "__ifloordiv__", "__ilshift__"),
+    *("__imatmul__", "__imod__", "__imul__", "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__"),
+    "__ixor__",
+})  # fmt: skip
 
 _OF_TORCH = ("torch", "torch.functional", "torch._tensor", "torch._VF", "torch._jit_internal", "torch.nn.functional",
              "torch.nn.init", "torch.amp.autocast_mode", "torch._ops.aten", "torch._ops.prims", "_operator",
@@ -106,12 +111,13 @@ def _operator_of(target: Any, is_method: bool) -> Operator:
     return Operator(written, new and not _says_in_place(target, name), made.reads_strides)
 
 
-_FIRST: frozenset[int | str] = frozenset({0, "input", "self"})
+_FIRST: frozenset[int | str] = frozenset({0, "input", "self", "tensor"})
+"""The first argument by place, and by its names in torch: that of `nn.init.constant_` is ``tensor``."""
 
 
 def _says_in_place(target: Any, name: str) -> bool:
     by_name = name.endswith("_") and not name.endswith("__") and name not in _NOT_IN_PLACE
-    return by_name or name in ("__setitem__", "__delitem__") or (not isinstance(target, str) and target in _IN_PLACE)
+    return by_name or name in _METHODS_IN_PLACE or (not isinstance(target, str) and target in _IN_PLACE)
 
 
 def _overloads(packet: OpOverloadPacket) -> list[OpOverload]:

@@ -12,7 +12,8 @@ from tests.fuzz.layers import new_linear
 def write(build: Builder, x: Node, choose: Choices) -> Node | None:
     """Change a value in place, or a part of it, or the memory that it is a view of; the result is read or not."""
     part = _part(build, x, choose)
-    how = choose("add_", "+=", "*=", "copy_", "setitem", "relu_", "zero_", "masked_fill_", "function", "out")
+    how = choose("add_", "+=", "*=", "copy_", "setitem", "relu_", "zero_", "masked_fill_", "function", "out",
+                 "__imul__")  # fmt: skip
     if how == "+=":
         made = build.function(operator.iadd, part, 0.5)
     elif how == "*=":
@@ -29,7 +30,7 @@ def write(build: Builder, x: Node, choose: Choices) -> Node | None:
     elif how == "out":
         made = build.function(torch.tanh, part, out=part)
     else:
-        made = build.method(how, part, *([0.5] if how == "add_" else []))
+        made = build.method(how, part, *([0.5] if how in ("add_", "__imul__") else []))
     return choose(made, None)
 
 

@@ -29,7 +29,7 @@ from fxopt import (
 from fxopt.core import TensorInfo
 from fxopt.graph import jumps
 from fxopt.graph.jumps import _Search
-from fxopt.graph.operator_table import JUMPS, is_tagged_pointwise
+from fxopt.graph.operator_table import EDGES, JUMPS, is_tagged_pointwise
 from tests.examples import outputs
 from tests.fuzz.rules import add_linears, fold_scale, join_linears
 from tests.passes.asserts import Net, assert_close_and_reversible, captured
@@ -77,6 +77,14 @@ JUMPING: dict[str, Step] = {
     "threshold": lambda y: F.threshold(y, 3.0, 0.0),
     "logical not": lambda y: torch.logical_not(y - 3),
     "quantizing": lambda y: torch.fake_quantize_per_tensor_affine(y, 1.0, 0, -128, 127),
+    "round of torch.special": torch.special.round,
+    "a copy into integers": lambda y: torch.zeros_like(y, dtype=torch.int64).copy_(y),
+    "a count by a norm": lambda y: torch.linalg.vector_norm(y - 3, 0),
+    "a count by the old norm": lambda y: torch.norm(y - 3, p=0),
+    "a count of differences": lambda y: torch.cdist(y, torch.arange(8.0).view(1, 8), p=0.0),
+    "a rank": lambda y: torch.linalg.matrix_rank(y),
+    "the end of a domain": lambda y: torch.acos(y).isnan(),
+    "the end of a domain by another name": lambda y: torch.special.logit(y).isnan(),
 }
 
 ON_THE_WAY: dict[str, Step] = {
@@ -106,6 +114,8 @@ NO_JUMP: dict[str, Step] = {
     "a floor before it": lambda y: y + torch.floor(torch.ones(8)),
     "another dtype": lambda y: y.to(torch.float64),
     "whether it is finite": lambda y: y.isfinite(),
+    "a domain that ends at 0": lambda y: y.sqrt(),
+    "a norm": lambda y: torch.linalg.vector_norm(y - 3),
 }
 
 
@@ -173,7 +183,7 @@ def test_jumps_are_seen_in_every_kind_of_graph(how: Callable[[list[Step]], list[
 def test_a_jump_is_seen_through_what_works_number_by_number_or_moves_numbers(way: Step) -> None:
     scan = DIVIDE.scan(traced(lambda y: torch.floor(way(y)), 41))
     assert scan.matches == ()
-    assert "reaches floor" in str(scan)
+    assert "reaches floor" in str(scan) or "reaches copy_" in str(scan), "it may be a copy into integers"
 
 
 @pytest.mark.parametrize("step", NO_JUMP.values(), ids=NO_JUMP)
@@ -187,6 +197,15 @@ def test_a_jump_is_seen_through_an_assignment() -> None:
         into = torch.zeros_like(x)
         into[:] = x / 41
         return torch.floor(into)
+
+    assert DIVIDE.scan(captured(forward, X)).matches == ()
+
+
+def test_an_assignment_to_integers_is_a_jump() -> None:
+    def forward(m: Any, x: torch.Tensor) -> torch.Tensor:
+        into = torch.zeros(x.shape, dtype=torch.int64)
+        into[:] = x / 41
+        return into
 
     assert DIVIDE.scan(captured(forward, X)).matches == ()
 
@@ -232,6 +251,9 @@ def test_the_table_of_jumps_holds_of_torchs_own_pointwise_operations(name: str) 
     steps = [(b - a).abs() for a, b in pairwise(around) if a.isfinite().any() and b.isfinite().any()]
     near = [bool((step[step < 1e6] > 1e-3).any()) for step in steps]  # what is larger is a pole
     assert any(near) == (name in JUMPS), f"{name} steps by {steps}"
+    below, _, above = (each.isnan() for each in around)
+    ends = (below != above) & (bounds != 0)
+    assert bool(ends.any()) == (name in EDGES), f"{name} ends at {bounds[ends]}"
 
 
 def attention(x: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,8 @@ import torch
 
 from fxopt.graph.operator_names import PYTHON, PYTHON_IN_PLACE, SECOND_NAMES, canonical
 
-_ONE = {"neg", "abs", "bitwise_not", "acos", "acosh", "asin", "asinh", "atan", "atanh", "trunc"}
+_ONE = {"neg", "abs", "bitwise_not", "acos", "acosh", "asin", "asinh", "atan", "atanh", "trunc",
+        "round", "sigmoid", "expm1", "exp2", "log1p", "erf", "erfc", "erfinv", "logit"}  # fmt: skip
 _OTHER: dict[str, tuple[Any, ...]] = {
     "clamp": (-1.0, 1.0),
     "transpose": (0, 1),

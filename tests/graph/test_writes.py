@@ -72,6 +72,8 @@ SEEN: dict[str, tuple[Any, Callable[[Any, Tensor], Any]]] = {
     "aten packet": (None, lambda m, h: torch.ops.aten.mul_(h, 3)),
     "foreach": (None, lambda m, h: torch._foreach_mul_([h], 3)),
     "out": (None, lambda m, h: torch.mul(h, 3, out=h)),
+    "method of an assignment": (None, lambda m, h: h.__imul__(3)),
+    "by a name of its own": (None, lambda m, h: torch.nn.init.constant_(tensor=h, val=3.0)),
     "data": (None, lambda m, h: h.data.mul_(3)),
     "module": (Triple(), lambda m, h: m(h)),
     "module on a view": (TripleView(), lambda m, h: m(h)),
