@@ -1,4 +1,4 @@
-"""Examples for models of text and images: patches with their grid, and as many image tokens as there are features."""
+"""Examples of images and videos: pixels, patches with their grid, masks and sizes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor
+
+from fxopt.tracing.checks import InputError
+from fxopt.tracing.example import REMEDY, Example
 
 COMPANIONS = (
     "image_grid_thw", "video_grid_thw", "image_sizes", "pixel_attention_mask", "aspect_ratio_ids", "aspect_ratio_mask",
@@ -19,27 +22,27 @@ _GRIDS = ("image_grid_thw", "grid_thw", "video_grid_thw")
 _PAIRS = ("lightglue", "superglue", "efficientloftr")
 
 
-def grid_of(example: Any) -> tuple[int, int]:
+def grid_of(example: Example) -> tuple[int, int]:
     """Return the patches of one image in height and width: twice the number that is merged to one token."""
     merged = example.known_or(2, "spatial_merge_size")
     return 2 * merged, 2 * merged
 
 
-def has_grid(example: Any) -> bool:
+def has_grid(example: Example) -> bool:
     return any(name in example.takes for name in _GRIDS)
 
 
-def grid(example: Any, generator: Generator) -> Tensor:
+def grid(example: Example, generator: Generator) -> Tensor:
     """Return, for each image, one frame and its patches in height and width."""
     return torch.tensor([[1, *grid_of(example)]] * example.batch)
 
 
-def merge_sizes(example: Any, generator: Generator) -> Tensor:
+def merge_sizes(example: Example, generator: Generator) -> Tensor:
     """Return, for each image, how many of its patches in a row and a column become one token."""
     return torch.full((example.batch,), example.known_or(1, "spatial_merge_size"))
 
 
-def patches(example: Any, generator: Generator) -> Tensor:
+def patches(example: Example, generator: Generator) -> Tensor:
     """Return the patches of all images, one after another, each with its pixels in a row."""
     height, width = grid_of(example)
     vision = getattr(example.config, "vision_config", example.config)
@@ -49,13 +52,13 @@ def patches(example: Any, generator: Generator) -> Tensor:
     return torch.randn(example.batch * height * width, pixels, generator=generator)
 
 
-def patches_of_each(example: Any, generator: Generator) -> Tensor:
+def patches_of_each(example: Example, generator: Generator) -> Tensor:
     """Return the patches of each image by itself, padded to one number."""
     flat = patches(example, generator)
     return flat.reshape(example.batch, -1, flat.shape[-1])
 
 
-def image_shape(example: Any, height: int, width: int) -> tuple[int, ...]:
+def image_shape(example: Example, height: int, width: int) -> tuple[int, ...]:
     """Return the shape of images if the model takes them in groups: tiles, pairs, several to a row."""
     channels = example.known_or(3, "num_channels", "in_channels")
     one = (channels, height, width)
@@ -83,47 +86,93 @@ def companions_of(model: Any) -> tuple[str, ...]:
     return COMPANIONS if has_image_sizes(model) else tuple(name for name in COMPANIONS if name != "image_sizes")
 
 
-def image_sizes(example: Any, generator: Generator) -> Tensor:
+def image_sizes(example: Example, generator: Generator) -> Tensor:
     return torch.tensor([example.image_size] * example.batch)
 
 
-def pixel_attention_mask(example: Any, generator: Generator) -> Tensor:
+def pixel_attention_mask(example: Example, generator: Generator) -> Tensor:
     if "spatial_shapes" in example.takes:
         return torch.ones(example.value("pixel_values").shape[:2], dtype=torch.int64)
     return torch.ones(example.batch, 1, *example.image_size, dtype=torch.int64)
 
 
-def aspect_ratio_ids(example: Any, generator: Generator) -> Tensor:
+def aspect_ratio_ids(example: Example, generator: Generator) -> Tensor:
     return torch.ones(example.batch, 1, dtype=torch.int64)
 
 
-def aspect_ratio_mask(example: Any, generator: Generator) -> Tensor:
+def aspect_ratio_mask(example: Example, generator: Generator) -> Tensor:
     return torch.ones(example.batch, 1, example.known("max_num_tiles"), dtype=torch.int64)
 
 
-def high_resolution(example: Any, generator: Generator) -> Tensor:
+def high_resolution(example: Example, generator: Generator) -> Tensor:
     """Return the same images for a second tower, which sees more pixels."""
     size = example.config.high_res_vision_config.image_size
     return torch.randn(example.batch, 3, size, size, generator=generator)
 
 
-def spatial_shapes(example: Any, generator: Generator) -> Tensor:
+def spatial_shapes(example: Example, generator: Generator) -> Tensor:
     """Return, for each image, its patches in height and width."""
     return torch.tensor([grid_of(example)] * example.batch)
 
 
-def image_attention_mask(example: Any, generator: Generator) -> Tensor:
+def image_attention_mask(example: Example, generator: Generator) -> Tensor:
     """Return a mask with which every token reads the one image."""
     return torch.ones(*example.tokens, 1, dtype=torch.int64)
 
 
-def cross_attention_mask(example: Any, generator: Generator) -> Tensor:
+def cross_attention_mask(example: Example, generator: Generator) -> Tensor:
     """Return a mask with which every token reads every tile of the one image."""
     return torch.ones(*example.tokens, 1, example.known("max_num_tiles"), dtype=torch.int64)
 
 
-def latent_places(example: Any, generator: Generator) -> Tensor:
+def latent_places(example: Example, generator: Generator) -> Tensor:
     """Return the places in the text where the latent queries of the image go."""
     places = torch.zeros(example.tokens, dtype=torch.int64)
     places[:, 1 : 1 + example.known("latent_query_num")] = 1
     return places
+
+
+def vision_states(example: Example, generator: Generator) -> Tensor:
+    if not has_grid(example):
+        raise InputError(f"no rule makes an example of hidden_states: {REMEDY}")
+    return patches(example, generator)
+
+
+def pixels(example: Example, generator: Generator) -> Tensor:
+    if has_grid(example):
+        return patches(example, generator)
+    if "spatial_shapes" in example.takes:
+        return patches_of_each(example, generator)
+    shape = image_shape(example, *example.image_size)
+    frames = example.known_or(None, "num_frames")
+    if frames and len(shape) == 4 and "ImageClassification" not in type(example.model).__name__:  # as of a Perceiver
+        shape = (shape[0], frames, *shape[1:])
+    return torch.randn(shape, generator=generator)
+
+
+def videos(example: Example, generator: Generator) -> Tensor:
+    """Return a few frames of each video; all patches one after another if their grid tells them apart."""
+    if "video_grid_thw" in example.takes:
+        return patches(example, generator)
+    frames = example.known_or(2 * example.known_or(1, "tubelet_size"), "num_frames")
+    channels = example.known_or(3, "num_channels", "in_channels", "in_chans")
+    return torch.randn(example.batch, frames, channels, *example.image_size, generator=generator)
+
+
+def pixel_mask(example: Example, generator: Generator) -> Tensor:
+    return torch.ones(example.batch, *example.image_size, dtype=torch.int64)
+
+
+def patch_mask(example: Example, generator: Generator) -> Tensor:
+    """Return the mask of patches, for pretraining."""
+    height, width = example.image_size
+    patch = example.known("patch_size", "encoder_stride")
+    return torch.rand(example.batch, (height // patch) * (width // patch), generator=generator) < 0.5
+
+
+def regions(example: Example, generator: Generator) -> Tensor:
+    return torch.randn(example.batch, 10, example.known("visual_feat_dim"), generator=generator)
+
+
+def region_boxes(example: Example, generator: Generator) -> Tensor:
+    return torch.rand(example.batch, 10, example.known("visual_pos_dim"), generator=generator)

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 
 from fxopt.tracing.checks import InputError
+from fxopt.tracing.example import Example
 from fxopt.tracing.example_images import companions_of, has_grid
 from fxopt.tracing.example_memory import answer_of
 from fxopt.tracing.example_shapes import other_shapes
@@ -42,7 +43,7 @@ MEDIA = (
 )
 
 
-def with_media(example: Any, names: Collection[str]) -> Any:
+def with_media(example: Example, names: Collection[str]) -> Example:
     """Return the example with a token for each feature of the images, videos and sounds among `names`."""
     if "input_ids" not in names or example.is_given("input_ids"):
         return example
@@ -59,7 +60,7 @@ def with_media(example: Any, names: Collection[str]) -> Any:
     return replace(example, sequence=max(example.sequence, -(-(count + 3) * 8 // 5) + 8))
 
 
-def token_of(example: Any, medium: Medium) -> int | None:
+def token_of(example: Example, medium: Medium) -> int | None:
     """Return the token that stands for a part of the medium; None for a model whose text has no place for it."""
     takes = example.takes
     if "input_ids" not in takes or medium.input not in takes or not hasattr(example.model, medium.method):
@@ -68,7 +69,7 @@ def token_of(example: Any, medium: Medium) -> int | None:
     return token if isinstance(token, int) else None
 
 
-def _placed(example: Any, medium: Medium, token: int) -> tuple[Any, int]:
+def _placed(example: Example, medium: Medium, token: int) -> tuple[Any, int]:
     """Return the example with the medium in a shape that the model takes, and the number of its features in a row."""
     queries = getattr(example.config, "num_query_tokens", None)
     if isinstance(queries, int):  # a Q-former stands between, as in BLIP-2
@@ -89,7 +90,7 @@ def _placed(example: Any, medium: Medium, token: int) -> tuple[Any, int]:
     return taken, sum(each.numel() // each.shape[-1] for each in features) // example.batch
 
 
-def first_taken(example: Any, function: Callable[..., Any], names: Collection[str], varied: str) -> tuple[Any, Any]:
+def first_taken(example: Example, function: Callable[..., Any], names: Collection[str], varied: str) -> tuple[Any, Any]:
     """Return the first example that `function` takes, with `varied` in one shape or another, and its answer.
 
     If it takes none: the example as it was, and the first error of the function.
@@ -106,7 +107,7 @@ def first_taken(example: Any, function: Callable[..., Any], names: Collection[st
     return example, first
 
 
-def is_in_doubt(example: Any, name: str) -> bool:
+def is_in_doubt(example: Example, name: str) -> bool:
     """Return whether models of one kind take this input in several shapes, and the model itself is still unasked."""
     if example.is_given(name) or example.placed:
         return False
@@ -117,14 +118,14 @@ def is_in_doubt(example: Any, name: str) -> bool:
     )
 
 
-def _variants(example: Any, varied: str) -> Iterator[Any]:
+def _variants(example: Example, varied: str) -> Iterator[Any]:
     yield example
     if not example.is_given(varied):
         for other in other_shapes(example, varied, example.value(varied)):
             yield replace(example, made={**example.made, varied: other})
 
 
-def token_kinds(example: Any, generator: Generator) -> Tensor:
+def token_kinds(example: Example, generator: Generator) -> Tensor:
     """Return for each token whether it is text, or a part of an image, a video or a sound."""
     ids: Tensor = example.value("input_ids")
     kinds = torch.zeros_like(ids)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fxopt.tracing.example import Example
+
 WIDTHS = (
     "input_feat_per_channel", "feature_projection_input_dim", "num_mel_bins", "input_feat_size", "n_mels",
     "feature_size", "input_size", "input_dim", "input_channels",
@@ -19,7 +21,7 @@ _FRAMES = 400
 _SAMPLES = 7680
 
 
-def other_shapes(example: Any, name: str, value: Any) -> Iterator[Tensor]:
+def other_shapes(example: Example, name: str, value: Any) -> Iterator[Tensor]:
     """Yield other shapes of `value`, the likelier first; none for an input whose shape is not in doubt."""
     if not isinstance(value, Tensor):
         return
@@ -35,7 +37,7 @@ def other_shapes(example: Any, name: str, value: Any) -> Iterator[Tensor]:
         yield from _of_spectrogram(example, value)
 
 
-def _of_patches(example: Any, value: Tensor) -> Iterator[Tensor]:
+def _of_patches(example: Example, value: Tensor) -> Iterator[Tensor]:
     """Yield patches with their pixels in rows and columns, of one image after another, or of two frames."""
     size = example.known_or(None, "patch_size")
     if isinstance(size, int) and value.shape[1] % (size * size) == 0:
@@ -54,7 +56,7 @@ def _of_images(value: Tensor) -> Iterator[Tensor]:
         yield value[:, 0]
 
 
-def _of_spectrogram(example: Any, value: Tensor) -> Iterator[Tensor]:
+def _of_spectrogram(example: Example, value: Tensor) -> Iterator[Tensor]:
     """Yield bins before frames, bins under another name, and a number of frames that many divide."""
     yield value.transpose(1, 2).contiguous()
     widths = [width for width in (example.known_or(None, name) for name in WIDTHS) if isinstance(width, int)]

@@ -14,10 +14,12 @@ from torch.fx import GraphModule
 from fxopt.errors import ArgumentError, expect, expect_model, in_words
 from fxopt.tracing.checks import InputError
 from fxopt.tracing.documented import documented
-from fxopt.tracing.example_any import has_several_kinds, main_input
+from fxopt.tracing.example import CACHES, Example, main_input
+from fxopt.tracing.example_any import has_several_kinds
 from fxopt.tracing.example_images import companions_of
 from fxopt.tracing.example_media import first_taken, is_in_doubt, with_media
-from fxopt.tracing.example_rules import CACHES, SERIES, Example
+from fxopt.tracing.example_rules import RULES
+from fxopt.tracing.example_series import SERIES
 from fxopt.tracing.ladder import capture
 from fxopt.tracing.report import ExampleRefusedError
 from fxopt.tracing.shadowed import refuse_shadowed_methods
@@ -107,7 +109,7 @@ def example_inputs(
     if unknown:
         raise InputError(f"{type(model).__name__}.forward takes no {', '.join(unknown)}; it takes {', '.join(takes)}")
     refuse_shadowed_methods(model)
-    example = with_media(Example(model, batch, sequence, made=given, given=tuple(given)), names)
+    example = with_media(Example(model, batch, sequence, RULES, made=given, given=tuple(given)), names)
     if any(name in CACHES for name in names) and not any(name in CACHES for name in given):
         example = example.after(example_inputs(model, [name for name in names if name not in CACHES], batch=batch,
                                                sequence=sequence, inputs=given))  # fmt: skip

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 from fxopt.tracing import InputError, capture, example_inputs, trace
-from fxopt.tracing.example_rules import Example
+from fxopt.tracing.example import Example
+from fxopt.tracing.example_rules import RULES
 from fxopt.tracing.report import ExampleRefusedError
 from fxopt.tracing.structure import tensors_of
 from tests.tracing.asserts import assert_equal_up_to_rounding
@@ -79,7 +80,7 @@ def test_inputs_without_a_rule_or_a_place_are_refused() -> None:
     with pytest.raises(InputError, match=r"no rule makes an example of use_cache; .*: give it yourself, as trace"):
         example_inputs(model, ["use_cache"])
     with pytest.raises(InputError, match="the config of ResNetForImageClassification says none of vocab_size"):
-        Example(TRANSFORMERS["resnet"](), 2, 16).value("input_ids")
+        Example(TRANSFORMERS["resnet"](), 2, 16, RULES).value("input_ids")
     with pytest.raises(InputError, match="BertModel returns no cache"):
         example_inputs(model, ["input_ids", "past_key_values"])
     with pytest.raises(InputError, match="Perceptron has no config"):
