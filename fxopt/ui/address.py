@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
@@ -34,6 +35,7 @@ TOO_LONG = (
     "The address cannot hold all of this, so it leads to the model alone. The button Recipe saves the work as a file."
 )
 _WRITTEN, _ASKED = "address", "asked by the address"
+_TOLD, _FOLLOWED = "step that the browser told of", "step that was followed"
 _GRAPHS = ("Original", "Now", "Side by side", "Diff")
 _LISTED = 5
 
@@ -72,12 +74,32 @@ def _size(axis: str, text: str) -> int | None:
 def newly_asked() -> Asked | None:
     """Return the wish of the address, as the page opens or the visitor goes back or forward; None at other times."""
     context = get_script_run_ctx(suppress_warning=True)
-    is_step = context is not None and context.is_history_navigation
+    is_of_streamlit = context is not None and context.is_history_navigation
+    told: dict[str, str] | None = st.session_state.pop(_TOLD, None)
+    is_step = is_of_streamlit or told is not None
     if _WRITTEN in st.session_state and not is_step:
         return None
     st.session_state.setdefault(_WRITTEN, {})
-    asked = st.session_state[_ASKED] = replace(Asked.of(st.query_params.to_dict()), is_step=is_step)
+    parameters = st.query_params.to_dict() if told is None or is_of_streamlit else told
+    if is_step:
+        st.session_state[_FOLLOWED] = parameters
+    asked = st.session_state[_ASKED] = replace(Asked.of(parameters), is_step=is_step)
     return asked
+
+
+def step_to(search: str) -> None:
+    """Let the next whole run follow the address that the browser came to by back or forward, unless one has done so.
+
+    Streamlit asks for such a run itself, but a run that the page asks for at the same moment takes its place.
+    """
+    told = dict(parse_qsl(search, keep_blank_values=True))
+    if told != st.session_state.get(_FOLLOWED):
+        st.session_state[_TOLD] = told
+
+
+def awaits_step() -> bool:
+    """Return whether a step back or forward is still to be followed, by a whole run."""
+    return _TOLD in st.session_state
 
 
 def forget() -> None:
@@ -248,4 +270,5 @@ def write_address(session: Session) -> None:
         st.session_state["address is too long"] = False
     if st.session_state.get(_WRITTEN) not in (None, address):
         st.session_state[_WRITTEN] = address
+        st.session_state.pop(_FOLLOWED, None)
         st.query_params.from_dict(address)

@@ -12,8 +12,8 @@ import streamlit as st
 MOST_ACTS = 64
 """Acts of one message that are obeyed. The components keep at most so many unanswered (`MOST_WAITING` in pane.js and
 keys.js), so only a client of another make sends more."""
-MOST_TEXT = 1000
-"""Characters of a name in a message."""
+MOST_TEXT = 5000
+"""Characters of a name in a message; also of the parameters of an address."""
 FURTHEST = 2**31
 """The furthest that the number of an act may lie beyond that of the act before. JavaScript counts exactly up to 2**53,
 so a single message is far from using the numbers up."""

@@ -10,6 +10,7 @@ from typing import Any
 import streamlit as st
 
 from fxopt.ui.acts import move, place, redo, switch_current, undo
+from fxopt.ui.address import step_to
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.fault import complain
 from fxopt.ui.glossary import GLOSSARY
@@ -112,11 +113,13 @@ def _obey(session: Session) -> None:
 def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool] = lambda: True) -> str:
     """Apply the unheard presses among ``[[number, key], ...]``, for as long as the visitor `is_here`.
 
+    An entry ``[number, "step", search]`` tells of a step back or forward, to an address with these parameters.
+
     Returns:
         the complaint about refused presses; empty if all were applied.
     """
     told = news(pressed, heard.number)
-    for number, key, _ in told.acts:
+    for number, key, about in told.acts:
         if not is_here():
             return ""
         heard.number = number
@@ -124,6 +127,8 @@ def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool
             heard.sheets += 1
         elif key in _ACTS:
             _ACTS[key](session)
+        elif key == "step":
+            step_to(about)
         elif key.startswith("move "):
             _place(session, *key.split()[1:3])
     heard.number = told.last

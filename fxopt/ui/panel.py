@@ -16,7 +16,7 @@ from typing import Any
 import streamlit as st
 
 from fxopt.ui.acts import obey
-from fxopt.ui.address import write_address
+from fxopt.ui.address import awaits_step, write_address
 from fxopt.ui.fault import complain, show_complaints, told_in_place
 from fxopt.ui.guest import give_back_main
 from fxopt.ui.session import Session
@@ -53,6 +53,8 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
             )
         if not drawn.everything:
             obey(session)
+            if awaits_step():
+                st.rerun()
             others = set(drawn.stale) - drawn.awaited - {name}
             if others.intersection(BESIDE) if name == ALL else others:
                 rerun()  # the act here, or one that came with it, changes more than this panel

@@ -20,6 +20,7 @@ collect_ignore = [
     "explore_script.py",
     "graph_script.py",
     "linked_script.py",
+    "overtaken_script.py",
     "sides_script.py",
 ]  # pages and a script, which are run by tests
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -69,6 +71,19 @@ def test_reload_back_forward_and_a_sent_link_restore_what_is_looked_at(visit: Op
         expect(there.page.get_by_role("radio", name="Now", exact=True)).to_be_checked()
     finally:
         other.close()
+
+
+def test_a_step_in_the_history_that_another_run_overtakes_is_made(page: Page, serve: Callable[..., str]) -> None:
+    visitor = Visitor(page, serve(Path(__file__).with_name("overtaken_script.py")))
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    page.wait_for_url(re.compile("state=[^#]*#at="))
+    on = whole(page)
+    page.go_back()
+    visitor.sees_badge("restored, bit for bit")
+    page.go_forward()
+    visitor.sees_badge("4 sites on")
+    assert whole(page) == on
 
 
 CAMERA = "(({x, y, zoom}) => [x, y, zoom])(__fxopt.views[0].camera)"

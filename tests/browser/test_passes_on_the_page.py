@@ -259,9 +259,15 @@ STREAMLITS_OWN = (r"^<pre",)
 there by themselves (Firefox always did, Chromium does since version 130)."""
 
 
+AT_REST = """!document.querySelector('[data-stale=true]') && document.getAnimations().every(
+    (one) => one.playState !== "running" || one.effect?.getComputedTiming().endTime === Infinity)"""
+"""No part waits to be drawn anew, and no color is on its way to another."""
+
+
 def serious(page: Page) -> list[str]:
     """The faults of serious and critical impact that axe-core finds, once the page is at rest."""
-    page.wait_for_function("!document.querySelector('[data-stale=true]')")
+    page.mouse.move(0, 0)  # a tooltip would appear at any time
+    page.wait_for_function(AT_REST)
     found: list[dict[str, Any]] = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         f"{violation['id']}: {node['html'][:200]} {node.get('failureSummary', '')[:200]}"

@@ -43,7 +43,7 @@ class Listener {
     window.addEventListener("keydown", (event) => this.press(event), { capture: true, signal: this.ending.signal });
     document.addEventListener("click", openEvidence, { signal: this.ending.signal });
     new Drag((act) => this.tell(act), this.ending.signal);
-    new Lookout(this.ending.signal);
+    new Lookout(this.ending.signal, (search) => this.send(this.acts.add("step", search)));
     fxopt.keys = this; // see foreseen.js
   }
 

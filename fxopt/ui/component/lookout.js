@@ -4,17 +4,24 @@ import { BEGINNING, cameraAt, isIn, placeOf, placeText } from "./place.js";
 import { fxopt } from "./shared.js";
 
 const RESTING = 250; // ms in which the camera stands still before its place is written
-const WAITING = 5000; // ms in which the picture that the address asks for may come
+const WAITING = 5000; // ms, with a picture on the page, in which the one that the address asks for may come
 const SAME = 0.01; // of a pixel
+const MOST_TOLD = 4500; // characters of the parameters that Python is told, below MOST_TEXT in events.py
 
 export class Lookout {
-  /** @param {AbortSignal} signal */
-  constructor(signal) {
+  /**
+   * @param {AbortSignal} signal
+   * @param {(search: string) => void} tell Python of a step back or forward, and of the parameters there
+   */
+  constructor(signal, tell) {
     this.asked = null; // the place that the address asks for, until it is shown
+    this.told = ""; // the message that is still to be said
+    this.search = location.search;
+    this.tellPython = tell;
     fxopt.looked = (pane) => this.looked(pane);
-    window.addEventListener("popstate", () => this.read(), { signal });
+    window.addEventListener("popstate", () => this.step(), { signal });
     // Streamlit writes an address without an end; a browser that tells nothing of it gets the end at the next move.
-    /** @type {any} */ (globalThis).navigation?.addEventListener("currententrychange", () => this.rest(), { signal });
+    /** @type {any} */ (globalThis).navigation?.addEventListener("currententrychange", (event) => this.written(event), { signal });
     signal.addEventListener("abort", () => this.end());
     this.read();
   }
@@ -23,14 +30,31 @@ export class Lookout {
     return fxopt.views.find((pane) => pane.foldable && pane.scene && pane.view.homeDone);
   }
 
+  written(event) {
+    if (event.navigationType !== "traverse") this.search = location.search;
+    this.rest();
+  }
+
+  // Streamlit tells Python too, but a run of the page at the same moment may take the place of the one it asks for.
+  step() {
+    const isOther = location.search !== this.search;
+    this.search = location.search;
+    if (isOther && this.search.length < MOST_TOLD) this.tellPython(this.search.slice(1));
+    this.read();
+  }
+
   read() {
     clearTimeout(this.waiting);
     this.asked = null;
     if (!location.hash.startsWith(BEGINNING)) return;
     this.asked = placeOf(location.hash);
     if (!this.asked) return this.tell("the address asks for a place in the graph that cannot be read");
-    this.waiting = setTimeout(() => this.missed(), WAITING);
+    this.wait();
     this.follow();
+  }
+
+  wait() {
+    this.waiting = setTimeout(() => (this.pane ? this.missed() : this.wait()), WAITING);
   }
 
   missed() {
@@ -39,12 +63,21 @@ export class Lookout {
     this.rest();
   }
 
+  // Say a message in the pane, as soon as there is one.
   tell(text) {
-    this.pane?.chrome.say(text);
+    this.told = text;
+    this.say();
+  }
+
+  say() {
+    if (!this.told || !this.pane) return;
+    this.pane.chrome.say(this.told);
+    this.told = "";
   }
 
   looked(pane) {
     if (pane !== this.pane) return;
+    this.say();
     this.follow();
     this.rest();
   }
@@ -73,6 +106,7 @@ export class Lookout {
     const { pane } = this;
     if (this.asked || !pane?.ready) return;
     const { hash, pathname, search } = location;
+    this.search = search;
     const stand = isHome(pane) ? null : standIn(pane);
     const text = search || stand ? placeText(pane.scene.id, stand) : ""; // the bare address of the page stays
     if (hash === text || (hash && !hash.startsWith(BEGINNING))) return;
