@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.names import complete_model, model_names
+from fxopt_cli.names import complete_model, complete_recipe, model_names
 from fxopt_cli.options import Choice, ModelArgument, Plain, Sizes
 from fxopt_cli.output import Answer, Exit, Form, counted, progress, show
 from fxopt_cli.sources import UsageError
@@ -24,7 +24,9 @@ class ExportKind(StrEnum):
     onnx = "onnx"
 
 
-RecipeArgument = Annotated[Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.")]
+RecipeArgument = Annotated[
+    Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.", autocompletion=complete_recipe)
+]
 OtherModel = Annotated[
     str | None,
     typer.Argument(

@@ -14,8 +14,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from fxopt_cli.names import complete_model, complete_pass
+from fxopt_cli.names import complete_model, complete_pass, complete_recipe
 from fxopt_cli.output import Form
+from fxopt_cli.sources import FORMS
 
 _SIZES, _CHOICE, _FORM = "The model and its inputs", "The passes", "The answer"
 
@@ -23,9 +24,8 @@ ModelArgument = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A built-in model (see: fxopt models), module:callable, file.py:callable, a folder with config.json and "
-        "safetensors, owner/name of a Hugging Face model in the cache of this machine, or a .pt2 of torch.export. A "
-        "callable makes the model, (model, args) or (model, args, kwargs); it runs as your code, and so can a .pt2.",
+        help=f"{FORMS[0].upper()}{FORMS[1:]}. A callable makes the model, (model, args) or (model, args, kwargs); it "
+        "runs as your code, and so can a .pt2. Of a file alone, it is make_model, make, or its only function.",
         autocompletion=complete_model,
     ),
 ]
@@ -92,6 +92,7 @@ class Choice:
             metavar="FILE",
             help="Begin with the passes, sites and edits of a recipe.",
             rich_help_panel=_CHOICE,
+            autocompletion=complete_recipe,
         ),
     ] = None
 

@@ -3,38 +3,56 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from fxopt_cli.names import complete_lesson, complete_model
 from fxopt_cli.options import Inputs
-from fxopt_cli.sources import UsageError, model_of
+from fxopt_cli.output import Answer, Form, show
+from fxopt_cli.sources import FORMS, UsageError, data_source, model_of
 
 HERE = "127.0.0.1"
 """That of `fxopt.ui.command`, whose import would take seconds."""
 LOOPBACK = (HERE, "localhost", "::1")
 
 
-def _offer(models: Sequence[str], inputs: Sequence[str]) -> None:
-    """Build models, and offer them in the picker of the page."""
-    if not models:
-        return
-    from fxopt.ui.own_models import OwnModel, offer
+def _offer(models: Sequence[str], inputs: Sequence[str], is_for_others: bool) -> list[str]:
+    """Offer models in the picker of the page, those of one's own captured, and return their names.
 
-    given = [model_of(text, None, None, inputs) for text in models]
-    builtin = next((text for text, one in zip(models, given) if one.source.kind in ("zoo", "folder")), None)
-    if builtin is not None:
-        raise UsageError(
-            f"{builtin}: the picker of the page opens it; give module:callable, file.py:callable or a .pt2 here"
-        )
+    The page opens on the first one. It opens a built-in model or a folder itself: there is one such model at most.
+    """
+    if not models:
+        return []
+    from fxopt.ui.opening import FOLDER
+    from fxopt.ui.own_models import OwnModel, begin_with, offer
+
+    known = [(text, data) for text in models if (data := data_source(text)) is not None]
+    for text, (source, name) in known[:1]:
+        if len(known) > 1:
+            raise UsageError(
+                f"{known[1][0]}: the page begins with one built-in model or folder; its picker opens others"
+            )
+        if inputs:
+            raise UsageError(f"{text} draws its own inputs; leave --input out, and choose sizes on the page")
+        if name.kind == "folder" and is_for_others:
+            raise UsageError(f"{text}: where others use the page, give folders with --folders, and open them there")
+        source.sizes  # noqa: B018 - a folder without a config is told here
+    given = [model_of(text, None, None, inputs) for text in models if text not in [text for text, _ in known]]
     models_here = [OwnModel.of(one.title, one.model, one.args, one.kwargs) for one in given]
     offer(models_here)
+    for text, (_, name) in known:
+        if text == models[0]:
+            begin_with(*((FOLDER, name.name) if name.kind == "folder" else (name.name,)))
     for one in models_here:
         for told in (*one.remarks, *([str(one.captured)] if isinstance(one.captured, Exception) else [])):
             typer.echo(f"fxopt app: {one.title}: {told}", err=True)
+    return list(models)
 
 
 class AppCommand(TyperCommand):
@@ -66,7 +84,8 @@ def app(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
-            help="Your own models to begin with: module:callable, file.py:callable or a .pt2; they run as your code.",
+            help=f"Models to begin with, each {FORMS}. A callable runs as your code, and so can a .pt2.",
+            autocompletion=complete_model,
         ),
     ] = None,
     input: Inputs = None,
@@ -85,7 +104,12 @@ def app(
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen at.")] = 8501,
     lessons: Annotated[
         list[Path] | None,
-        typer.Option("--lessons", metavar="FILE", help="A lesson of your own, read anew as you save it, and checked."),
+        typer.Option(
+            "--lessons",
+            metavar="FILE",
+            help="A lesson of your own, read anew as you save it, and checked.",
+            autocompletion=complete_lesson,
+        ),
     ] = None,
     headless: Annotated[bool, typer.Option("--headless", help="Open no browser.")] = False,
     allow_code: Annotated[
@@ -98,6 +122,9 @@ def app(
             "--workshop", help="Serve a class: small models, captured before it begins, and less for each run."
         ),
     ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Write address and models as JSON (docs/cli.md has its shape), then serve.")
+    ] = False,
 ) -> None:
     """Serve the page.
 
@@ -109,6 +136,8 @@ def app(
     \b
     Examples:
       fxopt app
+      fxopt app bert-base
+      fxopt app path/to/weights
       fxopt app model.py:make_model other_package.models:make --headless
       fxopt app --lessons my-lesson.md
       fxopt app --allow-code
@@ -125,7 +154,7 @@ def app(
     for file in lessons or ():
         if not file.is_file():
             raise UsageError(f"--lessons: {file} is no file")
-    _offer(models or (), input or ())
+    offered = _offer(models or (), input or (), workshop or serve not in LOOPBACK)
     from fxopt.ui import command
 
     if lessons:
@@ -133,4 +162,12 @@ def app(
 
         offer_lessons([file.absolute() for file in lessons])
     below = tuple(os.path.abspath(folder) for folder in folders or ())
-    command.serve(command.Serving(serve, below, port, headless, allow_code, workshop))
+    serving = command.Serving(serve, below, port, headless, allow_code, workshop)
+    if not json:
+        command.serve(serving)
+        return
+    address = f"http://{'[::1]' if serve == '::1' else serve}:{port}"
+    show(Answer({"address": address, "models": offered}), Form.json, "app")
+    sys.stdout.flush()
+    with redirect_stdout(sys.stderr):  # Streamlit greets there
+        command.serve(serving)

@@ -13,17 +13,18 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fxopt.models import ModelSource
     from fxopt.recipes import Model
 
 FORMS = (
-    "a built-in model (fxopt models), module:callable, file.py:callable, a folder with config.json and safetensors, "
-    "the id of a Hugging Face model in the cache of this machine, or a .pt2 of torch.export"
+    "a built-in model (fxopt models), module:callable, file.py:callable, file.py alone, a folder with config.json and "
+    "safetensors, owner/name of a Hugging Face model in the cache of this machine, or a .pt2 of torch.export"
 )
 _CALLABLE = re.compile(r"(?P<where>.+):(?P<name>[A-Za-z_][\w.]*)")
-_CODE = (".pt", ".pth", ".ckpt", ".bin", ".pkl", ".pickle")
 
 
 class UsageError(Exception):
@@ -55,32 +56,50 @@ def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequenc
         ModelFailedError: code of the user's failed.
         fxopt.FxoptError: the model cannot be built.
     """
-    from fxopt.models import ZOO, CachedModel, LocalFolder, model_source
-    from fxopt.models.hugging_face import is_hub_id
-    from fxopt.recipes import Model
+    from fxopt.models import ZOO
+    from fxopt.models.from_code import PICKLES
 
-    found = _CALLABLE.fullmatch(text)
-    if text in [source.key for source in ZOO]:
-        return _sized(model_source(text), Model("zoo", text), batch, sequence, inputs)
-    if Path(text).is_dir():
-        return _sized(LocalFolder(Path(text)), Model("folder", os.path.abspath(text)), batch, sequence, inputs)
+    data = data_source(text)
+    if data is not None:
+        return _sized(*data, batch, sequence, inputs)
     if text.endswith(".pt2"):
         return _program(text, batch, sequence, inputs)
-    if text.endswith(_CODE):
+    if text.endswith(PICKLES):
         raise UsageError(
             f"{text}: such a file can run code when it is read, so fxopt does not read it. Save safetensors beside a "
             "config.json (model.save_pretrained), or load it in a function of yours and give file.py:function"
         )
-    if found is None and is_hub_id(text) and not text.endswith(".py"):
-        return _sized(CachedModel.of(text), Model("folder", text), batch, sequence, inputs)
+    if text.endswith(".py"):
+        return _called(text, text, "", batch, sequence, inputs)
+    found = _CALLABLE.fullmatch(text)
     if found is None:
         raise UsageError(_unknown(text, [source.key for source in ZOO]))
     return _called(text, found["where"], found["name"], batch, sequence, inputs)
 
 
+def data_source(text: str) -> tuple[ModelSource, Model] | None:
+    """Return the source of a model that is data, and its name in a recipe; None for one that code makes.
+
+    Data is a built-in model, a folder, and a model in the cache of Hugging Face.
+
+    Raises:
+        fxopt.ModelError: the text is an id of Hugging Face, and there is no such model in the cache.
+    """
+    from fxopt.models import ZOO, CachedModel, LocalFolder, model_source
+    from fxopt.models.from_code import PICKLES
+    from fxopt.models.hugging_face import is_hub_id
+    from fxopt.recipes import Model
+
+    if text in [source.key for source in ZOO]:
+        return model_source(text), Model("zoo", text)
+    if Path(text).is_dir():
+        return LocalFolder(Path(text)), Model("folder", os.path.abspath(text))
+    if is_hub_id(text) and not text.endswith((".py", ".pt2", *PICKLES)):
+        return CachedModel.of(text), Model("folder", text)
+    return None
+
+
 def _unknown(text: str, known: Sequence[str]) -> str:
-    if text.endswith(".py"):
-        return f"{text}: name the function in it too, as {text}:make_model"
     near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return f"no model is called {text!r}.{hint} A model is {FORMS}"
@@ -111,31 +130,35 @@ def _sized(source: Any, model: Model, batch: int | None, sequence: int | None, i
 
 
 def _called(text: str, where: str, name: str, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
-    from torch import nn
-
+    """Return the model of a callable, or with an empty `name` that of a file as a whole."""
+    from fxopt.models.from_code import parts_of
     from fxopt.recipes import Model
 
     with _own_code(text):
-        made: Any = _module(where)
-        for part in name.split("."):
-            if not hasattr(made, part):
-                public = ", ".join(sorted(one for one in vars(made) if not one.startswith("_"))[:20]) or "nothing"
-                raise UsageError(f"{where} has no {part!r}; it has {public}")
-            made = getattr(made, part)
-        if not isinstance(made, nn.Module):
-            if not callable(made):
-                raise UsageError(
-                    f"{text} is a {type(made).__name__}; it has to be a model or a function that makes one"
-                )
-            _check_arguments(text, made)
-            made = made()
-    parts = made if isinstance(made, tuple) else (made,)
-    model, *rest = parts
-    if not isinstance(model, nn.Module) or len(rest) > 2:
-        kind = f"a tuple of {', '.join(type(one).__name__ for one in parts)}" if rest else type(model).__name__
-        raise UsageError(f"{text} made {kind}; it has to make a model, (model, args) or (model, args, kwargs)")
-    args, kwargs = _inputs(text, model, rest, batch, sequence, inputs)
-    return Given(text, model.eval(), args, kwargs, Model("python", text), batch, sequence)
+        model, example = parts_of(_made(text, _module(where), name), text)
+    args, kwargs = _inputs(text, model, example, batch, sequence, inputs)
+    return Given(text, model, args, kwargs, Model("python", text), batch, sequence)
+
+
+def _made(text: str, module: ModuleType, name: str) -> Any:
+    from torch import nn
+
+    from fxopt.models.from_code import maker_in
+
+    if not name:
+        return maker_in(module, text, f"give one, as {text}:{{}}")()
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            public = ", ".join(sorted(one for one in vars(found) if not one.startswith("_"))[:20]) or "nothing"
+            raise UsageError(f"{text.removesuffix(':' + name)} has no {part!r}; it has {public}")
+        found = getattr(found, part)
+    if isinstance(found, nn.Module):
+        return found
+    if not callable(found):
+        raise UsageError(f"{text} is a {type(found).__name__}; it has to be a model or a function that makes one")
+    _check_arguments(text, found)
+    return found()
 
 
 def _check_arguments(text: str, made: Any) -> None:
@@ -150,19 +173,15 @@ def _check_arguments(text: str, made: Any) -> None:
 
 
 def _inputs(
-    text: str, model: Any, rest: Sequence[Any], batch: int | None, sequence: int | None, inputs: Sequence[str]
+    text: str, model: Any, example: Any, batch: int | None, sequence: int | None, inputs: Sequence[str]
 ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
     """Return the inputs of --input, those that came with the model, or made ones."""
     import fxopt
 
     if inputs:
         return tuple(map(_tensor, inputs)), {}
-    if rest:
-        args = rest[0] if isinstance(rest[0], tuple | list) else (rest[0],)
-        kwargs = rest[1] if len(rest) > 1 else {}
-        if not isinstance(kwargs, Mapping):
-            raise UsageError(f"{text} made keyword arguments that are a {type(kwargs).__name__}, and have to be a dict")
-        return tuple(args), kwargs
+    if example is not None:
+        return example
     sizes: dict[str, Any] = {
         name: size for name, size in (("batch", batch), ("sequence", sequence)) if size is not None
     }
@@ -190,7 +209,7 @@ def _tensor(text: str) -> Any:
     return torch.ones(shape, dtype=dtype)
 
 
-def _module(where: str) -> Any:
+def _module(where: str) -> ModuleType:
     is_file = where.endswith(".py")
     if is_file and not Path(where).is_file():
         raise UsageError(f"there is no file {where}")
@@ -213,10 +232,12 @@ def _module(where: str) -> Any:
 @contextlib.contextmanager
 def _own_code(text: str) -> Iterator[None]:
     """Run the user's code: its prints go to standard error, and its failure is told with its line."""
+    from fxopt.errors import ModelError
+
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
-    except UsageError:
+    except (UsageError, ModelError):
         raise
     except ModuleNotFoundError as error:
         if error.name and text.startswith(error.name):
@@ -227,10 +248,7 @@ def _own_code(text: str) -> Iterator[None]:
 
 
 def _told(text: str, error: BaseException) -> str:
-    frame = error.__traceback__
-    while frame is not None and frame.tb_next is not None:
-        frame = frame.tb_next
-    where = f" at {frame.tb_frame.f_code.co_filename}:{frame.tb_lineno}" if frame is not None else ""
-    if isinstance(error, SyntaxError):
-        where = f" at {error.filename}:{error.lineno}"
-    return f"{text} failed{where}: {type(error).__name__}: {error}"
+    from fxopt.models.from_code import place_of
+
+    file, line = place_of(error)
+    return f"{text} failed at {file}:{line}: {type(error).__name__}: {error}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fxopt_cli.names import complete_lesson
 from fxopt_cli.options import Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, counted, progress, show
 from fxopt_cli.sources import UsageError
@@ -34,7 +35,9 @@ def lessons(output: Tables) -> None:
 
 
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A lesson: a Markdown file.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A lesson: a Markdown file.", autocompletion=complete_lesson)
+    ],
     output: Tables,
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Run the rules that its solutions write: they are Python.")
@@ -77,7 +80,13 @@ def code(
     codes: Annotated[list[str], typer.Argument(metavar="CODE...", help="Codes that learners handed in.")],
     output: Tables,
     files: Annotated[
-        list[Path] | None, typer.Option("--lesson", metavar="FILE", help="A lesson of your own that codes may be of.")
+        list[Path] | None,
+        typer.Option(
+            "--lesson",
+            metavar="FILE",
+            help="A lesson of your own that codes may be of.",
+            autocompletion=complete_lesson,
+        ),
     ] = None,
 ) -> None:
     """Read codes that learners handed in: lesson, steps, tries, and the day.

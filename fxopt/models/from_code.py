@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import secrets
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,9 +20,12 @@ import torch
 from torch import nn
 
 from fxopt.errors import FxoptError, ModelError
+from fxopt.models.source import Inputs
 from fxopt.tracing import example_inputs
 
 PROGRAM_RUNS_CODE = "reading a .pt2 file can run code of whoever wrote it"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack")
+"""The endings of weights that run code as they are read, and are refused."""
 _FIRST = ("make_model", "make")
 """The names of the function that is called where a file has several."""
 
@@ -68,32 +71,65 @@ def from_python(file: Path, name: str = "") -> Made:
         ModelError: the file or the function fails, with its line, or the function makes something else.
     """
     name = name or str(file)
-    made = _run(name, _made_by, file, name)
+    model, example = parts_of(_run(name, lambda: maker_in(_module(file), name)()), name)
+    if example is not None:
+        return Made(model, *example)
+    try:
+        return Made(model, (), example_inputs(model))
+    except (FxoptError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"{name}: the inputs of its model are not known; let the function return (model, args). {error}"
+        ) from error
+
+
+def parts_of(made: Any, name: str) -> tuple[nn.Module, Inputs | None]:
+    """Return the model that a function made, in evaluation mode, and its example where it came with one.
+
+    Args:
+        name: of the function or its file, for messages.
+
+    Raises:
+        ModelError: it is no model, (model, args) or (model, args, kwargs).
+    """
     model, *rest = made if isinstance(made, tuple) else (made,)
     if not isinstance(model, nn.Module) or len(rest) > 2 or not isinstance(rest[1] if rest[1:] else {}, Mapping):
         kinds = ", ".join(type(one).__name__ for one in (model, *rest))
         raise ModelError(f"{name} made {kinds}; it has to make a model, (model, args) or (model, args, kwargs)")
     model.eval()
     if not rest:
-        try:
-            return Made(model, (), example_inputs(model))
-        except (FxoptError, TypeError, ValueError) as error:
-            raise ModelError(
-                f"{name}: the inputs of its model are not known; let the function return (model, args). {error}"
-            ) from error
+        return model, None
     args = rest[0] if isinstance(rest[0], tuple | list) else (rest[0],)
-    return Made(model, tuple(args), dict(rest[1]) if rest[1:] else {})
+    return model, (tuple(args), dict(rest[1]) if rest[1:] else {})
 
 
-def _made_by(file: Path, name: str) -> Any:
-    module = _module(file)
+def maker_in(module: ModuleType, name: str, remedy: str = "call the one to use make_model") -> Callable[[], Any]:
+    """Return the function of a module that makes its model: `from_python` says which one.
+
+    Args:
+        name: of the file, for messages.
+        remedy: for a file with several; ``{}`` stands for the name of the first.
+
+    Raises:
+        ModelError: there is none, or there are several.
+    """
     functions = {key: one for key, one in vars(module).items() if _can_be_called(one, module)}
     if not functions:
         raise ModelError(f"{name} has no function that makes a model without arguments; write def make_model(): ...")
     chosen = next((key for key in _FIRST if key in functions), "")
     if not chosen and len(functions) > 1:
-        raise ModelError(f"{name} has several functions ({', '.join(functions)}); call the one to use make_model")
-    return functions[chosen or next(iter(functions))]()
+        told = remedy.format(next(iter(functions)))
+        raise ModelError(f"{name} has several functions ({', '.join(functions)}); {told}")
+    return functions[chosen or next(iter(functions))]
+
+
+def place_of(error: BaseException) -> tuple[str, int | None]:
+    """Return file and line at which someone's code failed."""
+    if isinstance(error, SyntaxError):
+        return str(error.filename), error.lineno
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return (frame.tb_frame.f_code.co_filename, frame.tb_lineno) if frame is not None else ("", None)
 
 
 def _can_be_called(value: object, module: ModuleType) -> bool:
@@ -117,15 +153,11 @@ def _module(file: Path) -> ModuleType:
     return module
 
 
-def _run(name: str, work: Any, *args: Any) -> Any:
+def _run(name: str, work: Callable[[], Any]) -> Any:
     """Return the answer of someone's code; its failure is told with its line."""
     try:
-        return work(*args)
+        return work()
     except ModelError:
         raise
     except (Exception, SystemExit) as error:
-        frame = error.__traceback__
-        while frame is not None and frame.tb_next is not None:
-            frame = frame.tb_next
-        line = error.lineno if isinstance(error, SyntaxError) else frame.tb_lineno if frame is not None else None
-        raise ModelError(f"{name} failed at line {line}: {type(error).__name__}: {error}") from error
+        raise ModelError(f"{name} failed at line {place_of(error)[1]}: {type(error).__name__}: {error}") from error

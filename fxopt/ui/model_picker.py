@@ -16,7 +16,7 @@ from fxopt.ui.keys import ask_for_sheet
 from fxopt.ui.learning import toggle_lessons
 from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import FOLDER, Opening, Request
-from fxopt.ui.own_models import OwnModel, offered
+from fxopt.ui.own_models import OwnModel, beginning, offered
 from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
 from fxopt.ui.upload import UPLOAD, may_upload, upload_form
@@ -107,14 +107,14 @@ def _choose_as_asked(titles: Mapping[str, str]) -> None:
         if st.session_state.get("model", "") not in ("", *titles):
             del st.session_state["model"]
         return
-    key = asked.model or next(iter(titles))
+    key, folder = (asked.model, asked.folder) if asked.model else beginning()
     if key not in titles:
         complain(f"The address asks for a model that is not here: {escaped(key[:MOST_TOLD])}")
         forget()
         return
     st.session_state["model"] = key
     if key == FOLDER:
-        st.session_state["folder"] = asked.folder
+        st.session_state["folder"] = folder
     sizes = _sizes()
     if sizes is not None:
         st.session_state[size_key("batch")] = sizes.batch.default if asked.batch is None else asked.batch

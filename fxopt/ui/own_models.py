@@ -117,8 +117,24 @@ _OWN: dict[str, OwnModel] = {}
 """By key, in the order of the picker. They belong to the process, as its command line does."""
 
 
+_begins: tuple[str, str] = ("", "")
+
+
+def begin_with(key: str, folder: str = "") -> None:
+    """Let the page open on a model of its own picker, or a folder: ``fxopt app bert-base``."""
+    global _begins
+    _begins = key, folder
+
+
+def beginning() -> tuple[str, str]:
+    """Return key and folder of the model that the page opens on where its address names none."""
+    return _begins if _begins[0] else (offered()[0].key, "")
+
+
 def offer(models: Sequence[OwnModel]) -> None:
     """Offer these models in the picker, before the built-in ones, instead of those that were offered before.
+
+    The page opens on the first of them.
 
     Raises:
         ModelError: two of them have one name.
@@ -127,6 +143,7 @@ def offer(models: Sequence[OwnModel]) -> None:
         raise ModelError("two models have one name; give each once")
     _OWN.clear()
     _OWN.update({one.key: one for one in models})
+    begin_with("")
 
 
 def offer_also(model: OwnModel) -> None:

@@ -26,7 +26,7 @@ from torch import nn
 
 from fxopt.errors import ModelError
 from fxopt.models import LocalFolder, ModelSource, Sizes
-from fxopt.models.from_code import PROGRAM_RUNS_CODE, from_program, from_python
+from fxopt.models.from_code import PICKLES, PROGRAM_RUNS_CODE, from_program, from_python
 from fxopt.models.stored_weights import short
 from fxopt.process.memory import in_words
 from fxopt.ui.folders import folders_here, is_served_here
@@ -45,7 +45,6 @@ _UPLOADED, _TURN = "uploaded", "turn of the upload"
 _CONFIG, _WEIGHTS, _INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 _WEIGHTS_NAME = re.compile(r"[\w.-]{1,200}\.safetensors")
 _CODE = (".pt2", ".py")
-_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack")
 
 
 class File(Protocol):
@@ -192,7 +191,7 @@ def sorted_out(files: Sequence[File], allow_code: bool) -> tuple[dict[str, File]
     weights = [name for name in named if name.endswith(".safetensors")]
     if code and not weights:
         return {code[0]: named[code[0]]}, _allowed(code, allow_code), ""
-    pickles = [name for name in named if name.lower().endswith(_PICKLES)]
+    pickles = [name for name in named if name.lower().endswith(PICKLES)]
     if pickles and not weights:
         raise ModelError(
             f"{short(pickles[0])} can run code when it is read, so it is not read. Save the model with "

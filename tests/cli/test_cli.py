@@ -228,6 +228,12 @@ def test_a_recipe_that_names_code_as_its_folder_runs_none(name: str, tmp_path: P
     assert "which is not here; give the model" in refused("replay", str(file))
 
 
+def test_a_file_alone_is_the_model_that_its_function_makes() -> None:
+    alone, named = answer("apply", str(FILE), "-p", "MergeLinears"), answer("apply", NET, "-p", "MergeLinears")
+    assert alone["fingerprint_after"] == named["fingerprint_after"]
+    assert alone["model"]["name"] == str(FILE)
+
+
 # ---- wrong input
 
 
@@ -238,7 +244,13 @@ def test_a_recipe_that_names_code_as_its_folder_runs_none(name: str, tmp_path: P
         ("org/model", "no such model in the cache of Hugging Face on this machine"),
         ("model.pt2", "there is no file model.pt2"),
         ("model.bin", "such a file can run code when it is read"),
-        (str(FILE), f"name the function in it too, as {FILE}:make_model"),
+        ("nowhere.py", "there is no file nowhere.py"),
+        (str(ROOT / "fxopt_cli" / "__init__.py"), "has no function that makes a model without arguments"),
+        (
+            str(FILE.parent / "test_options.py"),
+            "has several functions (test_the_fields_of_a_group_become_options_in_its_place, "
+            f"test_two_forms_at_once_are_refused); give one, as {FILE.parent / 'test_options.py'}:test_the_fields",
+        ),
         (f"{FILE}:nothing", "has no 'nothing'; it has "),
         (f"{FILE}:with_arguments", "needs arguments (missing a required argument: 'width')"),
         (f"{FILE}:a_number", "made int; it has to make a model"),

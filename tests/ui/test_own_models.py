@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fxopt.ui.command import PAGE
 from fxopt.ui.own_models import OwnModel, offer, offered
 from fxopt.ui.recipe_form import recipe_of
 from fxopt_cli.main import cli
+from tests.cli.test_shapes import SHAPES
 from tests.ui.visitor import FOLD, assert_usable, badge, session, switch
 
 FILE = Path(__file__).parent.parent / "cli" / "models.py"
@@ -49,6 +51,30 @@ def test_a_model_of_a_file_is_open_when_the_page_opens(served: list[command.Serv
     assert recipe_of(session(app)).model.name == f"{FILE}:make"
 
 
+def test_a_built_in_model_and_a_folder_are_open_when_the_page_opens(
+    served: list[command.Serving], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.BertConfig(
+        vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    for text, key, title in (
+        ("digits_transformer", "digits_transformer", "Digits"),
+        (str(tmp_path), "folder", tmp_path.name),
+    ):
+        done = CliRunner().invoke(cli, ["app", text, f"{FILE}:make", "--headless", "--json"])
+        assert done.exit_code == 0, done.output
+        told = SHAPES["app"] | {"models": [text, f"{FILE}:make"]}
+        assert json.loads(done.stdout) == told
+        app = AppTest.from_file(str(PAGE), default_timeout=120).run()
+        assert_usable(app)
+        assert app.selectbox(key="model").value == key
+        assert title in session(app).opened.source.title
+        assert f"{FILE}:make" in app.selectbox(key="model").options
+    assert len(served) == 2
+
+
 @pytest.mark.slow
 def test_a_capture_that_fails_is_told_in_the_terminal_and_the_page_is_served(served: list[command.Serving]) -> None:
     done = CliRunner().invoke(cli, ["app", f"{FILE}:branches"])
@@ -63,6 +89,11 @@ def test_models_of_one_name_and_broken_ones_are_refused_in_the_terminal(served: 
         ([f"{FILE}:make", f"{FILE}:make"], "two models have one name", 2),
         ([f"{FILE}:fails"], "KeyError: 'on purpose'", 3),
         (["nowhere.py:make"], "there is no file nowhere.py", 2),
+        (["bert-base", "resnet-50"], "resnet-50: the page begins with one built-in model or folder", 2),
+        (["bert-base", "--input", "2x3"], "bert-base draws its own inputs", 2),
+        ([str(FILE.parent)], "it has no config.json", 2),
+        ([str(FILE.parent), "--serve", "0.0.0.0"], "give folders with --folders", 2),
+        (["someone/nothing"], "no such model in the cache of Hugging Face", 2),
     ):
         done = CliRunner().invoke(cli, ["app", *arguments])
         assert done.exit_code == code
