@@ -88,6 +88,11 @@ class Step:
     picture: Picture | None = None
 
     @property
+    def pass_first_spoken_of(self) -> str:
+        """The name of the pass that it outlines first; empty if it outlines none."""
+        return next((one.pass_name for one in self.highlight if one.pass_name), "")
+
+    @property
     def figures_asked(self) -> Iterator[str]:
         """The names of the figures that decide its question."""
         if self.question is not None:

@@ -79,10 +79,10 @@ class Walk:
         self._text = TEMPLATES[0].text  # as in the editor of the page
         self._numerics: tuple[tuple[Choice, ...], NumericsReport] | None = None
         self._latency: tuple[tuple[Choice, ...], LatencyReport] | None = None
-        self.begin(lesson.needs)
+        self.begin(lesson.needs, *(step.pass_first_spoken_of for step in lesson.steps[:1]))
 
-    def begin(self, needs: Needs) -> None:
-        """Open a model anew, in the state that is needed.
+    def begin(self, needs: Needs, focus: str = "") -> None:
+        """Open a model anew, in the state that is needed; the list shows the sites of the pass in focus, if any.
 
         Raises:
             LessonError: there is no such model, or the state cannot be made of it.
@@ -94,7 +94,6 @@ class Walk:
         needs.begin(self.wb)
         self._numerics = self._latency = None
         tab = self.seen.tab  # it stays open, and so does the rule in it
-        focus = next((state.name for state in self.wb.states if state.sites), "")
         self.seen = Seen(model=needs.model, inputs=inputs, focus=focus)
         self.open_tab(tab)
 
@@ -193,11 +192,11 @@ def faults_of(
         try:
             if step.reset is not None:
                 again = Walk(lesson, open_, measure, ask)
-                again.begin(step.reset)
+                again.begin(step.reset, step.pass_first_spoken_of)
                 for fault in _walked(again, step, wanted):
                     yield LessonError(f"begun with its reset, {fault.reason}", fault.line)
             if step.needs is not None:
-                walk.begin(step.needs)
+                walk.begin(step.needs, step.pass_first_spoken_of)
             yield from _walked(walk, step, wanted)
         except LessonError as error:
             yield error

@@ -9,6 +9,7 @@ GLOSSARY = {
     "near miss": "A place that a pass leaves alone for one condition that is not met; it names the condition.",
     "exactness": "The promise of a rewrite: same bits, same up to rounding, close, or other results on purpose.",
     "fold": "To compute now, once, a thing that each run computes anew: a batch norm goes into a weight.",
+    "ulp": "Unit in the last place: from a floating-point number to the next. Rounding errs by at most half of it.",
     "= same bits": "The rewrite returns the same numbers, to the last bit.",
     "≈ rounding": "The rewrite computes the same formula, and only the last digits may be rounded otherwise.",
     "~ approximate": "The rewrite computes another formula that comes close.",
@@ -23,6 +24,7 @@ _FORMS = {
     "near miss": r"near miss(?:es)?",
     "exactness": r"exactness|how exact",
     "fold": r"fold(?:s|ed|ing)?",
+    "ulp": r"ulp",
     "restored": r"restored",
 }
 """The words that texts are searched for, in their forms."""

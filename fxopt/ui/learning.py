@@ -168,8 +168,9 @@ def is_at(session: Session | None, needs: Needs) -> bool:
 @alone
 def _begin(session: Session, needs: Needs, way: Progress) -> None:
     needs.begin(session.workbench)
-    looked_at = next((state.name for state in session.workbench.states if state.sites), "")
-    session.view = ViewState(looked_at=looked_at, unfolded=session.opened.blocks, gone_to=session.view.gone_to)
+    session.view = ViewState(
+        looked_at=way.step.pass_first_spoken_of, unfolded=session.opened.blocks, gone_to=session.view.gone_to
+    )
     way.begin(page_snapshot(session, way))
 
 

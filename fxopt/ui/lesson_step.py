@@ -16,7 +16,7 @@ from fxopt.ui.fault import complain
 from fxopt.ui.glossary import GLOSSARY, words_in
 from fxopt.ui.learning import ask_for, begin_anew, do, learning, open_lesson, read_number
 from fxopt.ui.lesson_places import place_of
-from fxopt.ui.markdown import escaped
+from fxopt.ui.markdown import escaped, spoken
 from fxopt.ui.modules import joined
 from fxopt.ui.own_models import offered_source
 from fxopt.ui.panel import acting
@@ -41,7 +41,7 @@ def lesson_step(session: Session, way: Progress) -> None:
         _aside(session, way)
         return
     st.markdown(text := filled(step.text, state.before))
-    _words(f"{text} {step.explanation}" if way.is_passed else text)
+    _words(f"{text} {filled(step.explanation, state.after)}" if way.is_passed else text)
     if step.picture is not None:
         st.image(step.picture.file, alt=step.picture.shows)
     if step.question is not None:
@@ -75,9 +75,9 @@ def outlines(session: Session, way: Progress) -> None:
 def _told(way: Progress) -> str:
     """Return the state of the step in words, for whoever hears the page."""
     if way.is_passed:
-        return f"Step {way.at + 1} is done. {filled(way.step.explanation, way.now.after)}"
+        return spoken(f"Step {way.at + 1} is done. {filled(way.step.explanation, way.now.after)}")
     if way.now.counter_example and way.now.is_judged:
-        return filled(way.now.counter_example, way.now.after)
+        return spoken(filled(way.now.counter_example, way.now.after))
     return f"Step {way.at + 1} of {len(way.steps)}: {way.step.title}"
 
 

@@ -67,3 +67,15 @@ def _paragraph(text: str) -> str:
     if text.startswith("    "):
         return f"```text\n{inspect.cleandoc(text)}\n```"
     return text.replace("``", "`")
+
+
+def spoken(text: str) -> str:
+    """Return a text without the signs of Markdown for code, emphasis and formulas, to be heard.
+
+    >>> spoken("The node `pool_1` of *Merge linears* is $x$.")
+    'The node pool_1 of Merge linears is x.'
+    """
+    return _SIGNS.sub("", text)
+
+
+_SIGNS = re.compile(r"[`*$]+(?=\S)|(?<=\S)[`*$]+")

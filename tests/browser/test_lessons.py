@@ -265,6 +265,104 @@ def test_a_lesson_is_walked_with_each_wrong_answer_first_and_ends_with_its_code(
     assert found.tries >= sum(map(len, known))
 
 
+class Keys:
+    """The keyboard alone, in large type and the dark theme."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.page, self.panel = learner.page, learner.panel
+
+    def to(self, control: Locator) -> None:
+        """Go to a control by the Tab key, from wherever the focus is."""
+        sees(control)
+        for _ in range(300):
+            if control.evaluate("(one) => one === document.activeElement"):
+                return
+            self.page.keyboard.press("Tab")
+        raise AssertionError(f"the Tab key does not lead to {control}")
+
+    def presses(self, name: str) -> None:
+        self.to(self.panel.get_by_role("button", name=name, exact=True))
+        self.page.keyboard.press("Enter")
+
+    def answers(self, number: int) -> None:
+        """Choose an answer: the Tab key leads to the one that is chosen, or to the first or last, and arrows on."""
+        radios = self.panel.get_by_role("radio")
+        chosen = radios.and_(self.page.locator(":checked"))
+        self.to(chosen if chosen.count() else radios.first)
+        self.page.keyboard.press("Space")
+        while not radios.nth(number).is_checked():
+            self.page.keyboard.press("ArrowDown")
+        self.presses("Answer again" if chosen.count() and self.judged.count() else "Predict")
+
+    @property
+    def judged(self) -> Locator:
+        return self.page.locator(".st-key-counter-example")
+
+    def selects(self, name: str) -> None:
+        self.page.keyboard.press("Escape")
+        self.page.keyboard.press("/")
+        field = self.page.get_by_label("Find nodes by name")
+        expect(field).to_be_focused()
+        self.page.keyboard.type(f"^{name}$")
+        self.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
+        self.page.keyboard.press("Enter")
+
+    def goes_to_the_lesson(self) -> None:
+        self.to(self.page.get_by_role("button", name="Go to the lesson"))
+        self.page.keyboard.press("Enter")
+        expect(self.panel.locator("h3").first).to_be_focused()
+
+    def goes_on(self) -> None:
+        self.goes_to_the_lesson()
+        self.presses("Next")
+
+
+def test_a_lesson_is_walked_by_keys_alone_in_large_type_and_the_dark_theme(learner: Learner) -> None:
+    page, panel, lesson, keys = learner.page, learner.panel, lesson_named("what-a-graph-is"), Keys(learner)
+    page.emulate_media(color_scheme="dark")
+    keys.to(page.get_by_role("button", name="Large type"))
+    page.keyboard.press("Enter")
+    page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
+    keys.to(page.get_by_role("button", name="Lessons", exact=True))
+    page.keyboard.press("Enter")
+    sees(panel.get_by_role("heading", name="Lessons", exact=True))
+    keys.goes_to_the_lesson()
+    keys.presses(f"1. {lesson.title}")
+    keys.presses("Begin")
+    sees(panel.get_by_role("button", name="Begin it anew"))
+    learner.visitor.wait("true")
+    keys.presses("Hint 1 of 3")
+    sees(panel.get_by_text("Hint 1."))
+    assert serious(page) == []
+    keys.selects("stem_conv")
+    sees(panel.get_by_text("Done.", exact=True))
+    keys.goes_on()
+    keys.answers(0)
+    sees(panel.get_by_text("Your prediction"))
+    keys.selects("pool_1")
+    told = learner.hears("")
+    expect(page.locator(".lesson-status")).to_have_text(told)
+    assert serious(page) == []
+    picture(page, "keys counter-example")
+    keys.goes_to_the_lesson()
+    keys.answers(1)
+    assert not learner.hears(told)
+    keys.goes_on()
+    keys.to(panel.get_by_role("textbox", name="Your number"))
+    page.keyboard.type("2")
+    keys.presses("Predict")
+    sees(panel.get_by_text("Your prediction"))
+    keys.selects("stem_relu")
+    assert not learner.hears("")
+    keys.goes_on()
+    keys.presses("Begin")
+    sees(panel.get_by_role("button", name="Begin it anew"))
+    keys.selects("block2_attention_norm")
+    sees(panel.get_by_text("That was the lesson."))
+    assert serious(page) == []
+    picture(page, "keys end")
+
+
 def test_every_control_that_a_lesson_may_name_is_on_the_page(visit: Open) -> None:
     visitor = visit()
     page = visitor.page

@@ -108,7 +108,7 @@ export function pressed(pane, event) {
 }
 
 const KEYS = {
-  "/": (pane) => pane.chrome.find.focus(),
+  "/": (pane) => pane.chrome.find.select(),
   " ": (pane) => pane.view.fit(),
   0: (pane) => pane.view.home(),
   Home: (pane) => pane.view.home(),

@@ -10,7 +10,7 @@ const TO_PYTHON = new Set([
 ]);
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
 const TO_GRAPH = {
-  "/": (pane) => pane.chrome.find.focus(),
+  "/": (pane) => pane.chrome.find.select(),
   " ": (pane) => pane.view.fit(),
 };
 // What has a use of its own for arrows, Enter or Space when it has the focus.

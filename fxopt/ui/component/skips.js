@@ -8,6 +8,7 @@ const PLACES = [
   ["the passes", "left", () => first(".st-key-passes input, .st-key-passes button")],
   ["the inspector", "right", () => first(".st-key-inspected")],
   ["the evidence", null, () => first('.st-key-drawer [role="tab"][aria-selected="true"]')],
+  ["the lesson", null, () => first('[data-testid="stSidebar"] h3')], // only while it is open (lesson.css)
 ];
 
 /**
@@ -21,11 +22,11 @@ export function skipLinks(open) {
   links.setAttribute("aria-label", "Skip to");
   for (const [name, part, place] of PLACES) {
     const link = document.createElement("button");
-    Object.assign(link, { type: "button", textContent: `Go to ${name}` });
+    Object.assign(link, { type: "button", textContent: `Go to ${name}`, className: `to-${name.split(" ")[1]}` });
     link.addEventListener("click", () => {
       if (part) open(part);
       const target = place();
-      if (target?.matches("div:not([tabindex])")) target.tabIndex = -1;
+      if (target?.matches(":is(div, h3):not([tabindex])")) target.tabIndex = -1;
       target?.focus();
     });
     links.append(link);
