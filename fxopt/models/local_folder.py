@@ -73,20 +73,19 @@ class LocalFolder:
             return Sizes(SizeRange(1, most=32), None if sees else SizeRange(32, most=512))
         return Sizes(SizeRange(1, most=32), SizeRange(min(32, longest), most=min(longest, 4096)))
 
-    def build(self) -> nn.Module:
+    def build(self, fit: Fit | None = None) -> nn.Module:
         """Return the model in eval mode.
 
-        Every fault in names, shapes and types is reported before a number is read.
+        Every fault in names, shapes and types is reported before a number is read, where `checked_fit` has not done so.
 
         Raises:
             ModelError: a weight is missing in the folder, or differs from its description in the config, or the memory
                 that building takes is not free.
             CancelledError: the listener to the news asked for the end.
         """
-        config, files = self._config(), self._weight_files()
-        stored = self._stored(config, files)
-        fit = self.fit() if is_ordinary(config) else fit_in_child(self.path)
-        self._check_fit(fit)
+        fit = fit or self.checked_fit()
+        files = self._weight_files()
+        stored = self._stored(self._config(), files)
         with one_at_a_time():  # another build would take the memory that is found free here
             check_memory(f"{self.path}: to build it takes", fit.building_bytes)
             weights = tensors_of(files)
@@ -95,6 +94,17 @@ class LocalFolder:
         self._check_fit(fit)
         self._warn_of(fit, weights)
         return model.eval()
+
+    def checked_fit(self) -> Fit:
+        """Return how config and weights fit, which takes no memory for weights, and can be cancelled at any tensor.
+
+        Raises:
+            ModelError: a weight is missing in the folder, or differs from its description in the config.
+            CancelledError: the listener to the news asked for the end.
+        """
+        fit = self.fit() if is_ordinary(self._config()) else fit_in_child(self.path)
+        self._check_fit(fit)
+        return fit
 
     def fit(self) -> Fit:
         """Return how config and weights fit, by a dry run on torch's meta device, which allocates no weight."""

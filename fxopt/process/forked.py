@@ -56,7 +56,13 @@ def can_fork() -> bool:
 
 
 def in_fork(
-    work: Callable[[Callable[[M], bool]], T], listen: Callable[[M], bool | None], start: M, *, memory: int, seconds: int
+    work: Callable[[Callable[[M], bool]], T],
+    listen: Callable[[M], bool | None],
+    start: M,
+    *,
+    memory: int,
+    seconds: int,
+    remedy: str = "choose smaller sizes",
 ) -> T:
     """Return the answer of `work`, which is done in a fork.
 
@@ -67,10 +73,11 @@ def in_fork(
         start: the message before the first.
         memory: bytes that the work may take beside what is there.
         seconds: of a processor.
+        remedy: the end of the message where it took more than that.
 
     Raises:
         CancelledError: `listen` asked for the end, and the work had no answer soon after.
-        ModelError: it took more memory or time than it may.
+        ModelError: it took more memory or time than it may, or the system begins no process.
         Exception: the exception of the work.
     """
 
@@ -78,7 +85,7 @@ def in_fork(
         if listen(start) is False:
             raise CancelledError("it was cancelled before it began")
 
-    fork = _Fork(work, listen, start, memory, seconds)
+    fork = _Fork(work, listen, start, memory, seconds, remedy)
     context = contextvars.copy_context()
     supervisor = threading.Thread(target=context.run, args=(fork.supervise,), name="fork", daemon=True)
     with one_at_a_time(waiting):
@@ -111,10 +118,11 @@ class _Fork(Generic[T, M]):
         start: M,
         memory: int,
         seconds: int,
+        remedy: str,
     ) -> None:
         self.has_begun = threading.Event()
         self._work, self._listen, self._last = work, listen, start
-        self._memory, self._seconds = memory, seconds
+        self._memory, self._seconds, self._remedy = memory, seconds, remedy
         self._answers: list[T] = []
         self._failure: BaseException | None = None
         self._is_wanted = True
@@ -129,23 +137,25 @@ class _Fork(Generic[T, M]):
         """Fork, and wait for the answer. On Linux the fork ends with the thread that made it."""
         here = os.getpid()
         try:
-            try:
-                from_fork, to_us = os.pipe()
-                from_us, to_fork = os.pipe()
-                process = os.fork()
-                if process == 0:
-                    _work_and_exit(self._work, to_us, from_us, here, self._memory, self._seconds)
-                os.close(to_us)
-                os.close(from_us)
-            finally:
-                self.has_begun.set()
-            try:
-                self._wait(from_fork, to_fork)
-            finally:
-                os.kill(process, signal.SIGKILL)  # one that has ended is there until it is waited for
-                _, status = os.waitpid(process, 0)
-                os.close(from_fork)
-                os.close(to_fork)
+            with contextlib.ExitStack() as ours:
+                try:
+                    with contextlib.ExitStack() as theirs:
+                        try:
+                            from_fork, to_us = _pipe(ours, theirs)
+                            from_us, to_fork = _pipe(theirs, ours)
+                            process = os.fork()
+                        except OSError as error:
+                            told = f"this machine begins no further process ({error.strerror}); try again later"
+                            raise ModelError(told) from error
+                        if process == 0:
+                            _work_and_exit(self._work, to_us, from_us, here, self._memory, self._seconds)
+                finally:
+                    self.has_begun.set()
+                try:
+                    self._wait(from_fork, to_fork)
+                finally:
+                    os.kill(process, signal.SIGKILL)  # one that has ended is there until it is waited for
+                    _, status = os.waitpid(process, 0)
             if not self._answers and self._failure is None:
                 self._failure = self._reason_of(status)
         except BaseException as error:  # noqa: BLE001 - it is raised where the work was asked for
@@ -190,7 +200,7 @@ class _Fork(Generic[T, M]):
             elif kind == _ANSWER:
                 self._answers.append(value)
             else:
-                self._failure = _error_of(*value)
+                self._failure = self._too_much() if value is None else _error_of(*value)
 
     def _reason_of(self, status: int) -> Exception:
         if not self._is_wanted:
@@ -199,10 +209,22 @@ class _Fork(Generic[T, M]):
         if killed == signal.SIGXCPU:
             return self._too_long()
         ended = f"was ended by signal {killed}" if killed else f"ended with status {os.waitstatus_to_exitcode(status)}"
-        return ModelError(f"its process {ended} before it had an answer; choose smaller sizes")
+        return ModelError(f"its process {ended} before it had an answer; {self._remedy}")
 
     def _too_long(self) -> ModelError:
-        return ModelError(f"it takes more than {self._seconds} s of a processor, and was ended; choose smaller sizes")
+        return ModelError(f"it takes more than {self._seconds} s of a processor, and was ended; {self._remedy}")
+
+    def _too_much(self) -> ModelError:
+        memory = in_words(self._memory)
+        return ModelError(f"it takes more than {memory} of memory beside what is there, and was ended; {self._remedy}")
+
+
+def _pipe(reader: contextlib.ExitStack, writer: contextlib.ExitStack) -> tuple[int, int]:
+    """Return the two ends of a new pipe, each to be closed by its owner."""
+    ends = os.pipe()
+    for owner, end in zip((reader, writer), ends):
+        owner.callback(os.close, end)
+    return ends
 
 
 class _Teller:
@@ -243,7 +265,7 @@ def _work_and_exit(work: Callable[[Any], Any], pipe: int, end: int, parent: int,
             except (TypeError, AttributeError, pickle.PicklingError) as error:
                 raise FxoptError(f"the answer cannot leave its process: {error}") from None
         except BaseException as error:  # noqa: BLE001 - it is raised in the process that forked
-            teller.send(_FAILURE, _plain(error, memory))
+            teller.send(_FAILURE, _plain(error))
     finally:
         os._exit(0)
 
@@ -266,8 +288,9 @@ def _be_alone_with(pipe: int, end: int, parent: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
-    kept = sorted((pipe, end))
-    for first, last in zip((3, kept[0] + 1, kept[1] + 1), (*kept, os.sysconf("SC_OPEN_MAX"))):
+    sys.stdout = sys.stderr = open(nothing, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  libraries print
+    kept = sorted((pipe, end, nothing))
+    for first, last in zip((3, *(each + 1 for each in kept)), (*kept, os.sysconf("SC_OPEN_MAX"))):
         os.closerange(first, last)
 
 
@@ -277,11 +300,13 @@ def _address_space() -> int:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _plain(error: BaseException, memory: int) -> tuple[type[BaseException], str, dict[str, Any]]:
-    """Return an exception as plain data: its class, its text, and those of its attributes that can be pickled."""
+def _plain(error: BaseException) -> tuple[type[BaseException], str, dict[str, Any]] | None:
+    """Return an exception as plain data: its class, its text, and those of its attributes that can be pickled.
+
+    None stands for a lack of memory.
+    """
     if isinstance(error, MemoryError) or "allocate memory" in str(error):
-        text = f"it takes more than {in_words(memory)} of memory beside the weights, and was ended"
-        return ModelError, f"{text}; choose smaller sizes", {}
+        return None
     kept = {name: value for name, value in vars(error).items() if _pickles(value)}
     return (type(error) if _pickles(type(error)) else RuntimeError), str(error), kept
 

@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from fxopt.errors import CancelledError
+from fxopt.process.forked import can_fork
 from fxopt.ui.one_in_line import Line
 from fxopt.workbench import Choice
 
 T = TypeVar("T")
 Progress = Callable[[float], bool]
 """Told the share that is done; False asks the work to end."""
+
+
+def about_cancel() -> str | None:
+    """Return the help of a button that cancels work, where the end may be slow to come."""
+    if can_fork():
+        return None
+    return "A call of PyTorch that has begun comes to its end first, which may take a while; on Linux it is ended, too."
 
 
 class Job(Generic[T]):

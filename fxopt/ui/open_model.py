@@ -17,7 +17,7 @@ from fxopt.errors import remarks
 from fxopt.evidence import Demand, EvidenceError, demand_of
 from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.tracing import CaptureReport, CaptureStore, capture
-from fxopt.ui.large import Stage, captured_apart
+from fxopt.ui.large import Stage, built_apart, captured_apart, inputs_apart
 from fxopt.ui.limits import check_demand
 from fxopt.ui.once import Once
 from fxopt.ui.own_models import OwnModel
@@ -115,7 +115,7 @@ _WEIGHTS: WeakKeyDictionary[nn.Module, WeightCache] = WeakKeyDictionary()
 def built(key: str, stamp: str, _source: ModelSource) -> tuple[nn.Module, tuple[str, ...]]:
     """Return the model of a source, and the remarks on it. `stamp` changes with the files behind `key`."""
     with remarks() as made:
-        return _source.build(), tuple(made)
+        return built_apart(_source), tuple(made)
 
 
 def _kept_capture(key: str, model: nn.Module, args: Any, kwargs: Any, progress: Stage) -> GraphModule:
@@ -143,7 +143,7 @@ def captured(
 ) -> OpenModel:
     """Return the captured model of a source. If `_progress` returns False, the capture ends and is dropped."""
     model, made = built(key, stamp, _source)
-    args, kwargs = _source.inputs(model, batch, sequence)
+    args, kwargs = inputs_apart(_source, model, batch, sequence, _progress or _go_on)
     if isinstance(_source, OwnModel):
         _ = _source.graph  # what its capture says of a model that does not run comes before the size of a run
     demand: Demand | None = _MODERATE

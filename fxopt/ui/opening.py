@@ -14,7 +14,7 @@ from fxopt.models import CachedModel, LocalFolder, ModelSource
 from fxopt.models.hugging_face import cached_folder, is_hub_id
 from fxopt.process.news import news_to
 from fxopt.ui.folders import folders_here, is_folder
-from fxopt.ui.job import Job, Progress
+from fxopt.ui.job import Job, Progress, about_cancel
 from fxopt.ui.markdown import escaped
 from fxopt.ui.open_model import captured
 from fxopt.ui.own_models import OwnModel, offered_source
@@ -124,7 +124,8 @@ class Opening:
                 line.caption(f":material/hourglass_top: Opening {stage} … {seconds:.0f} s")
             if seconds >= PATIENT_SECONDS and not offered:
                 offered = True
-                button.button("Cancel", key="cancel opening", on_click=cancel, args=(st.session_state,))
+                button.button("Cancel", key="cancel opening", help=about_cancel(), on_click=cancel,
+                              args=(st.session_state,))  # fmt: skip
         place.empty()
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from fxopt.ui.job import Job
+from fxopt.ui.job import Job, about_cancel
 from fxopt.ui.waiting import in_line
 
 T = TypeVar("T")
@@ -23,4 +23,4 @@ def _running(job: Job[T], key: str, told: str) -> None:
         st.rerun()
     waiting = in_line(job)
     st.progress(job.share, text=f"Waiting for its turn{waiting}" if waiting else f"{told} … {job.share:.0%}")
-    st.button("Cancel", key=f"cancel {key}", on_click=job.cancel)
+    st.button("Cancel", key=f"cancel {key}", help=about_cancel(), on_click=job.cancel)

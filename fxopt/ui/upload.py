@@ -6,6 +6,7 @@ before a tensor is made (`fxopt.models.LocalFolder`). Files that can run code ar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,7 @@ import secrets
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,7 @@ from torch import nn
 
 from fxopt.errors import ModelError
 from fxopt.models import LocalFolder, ModelSource, Sizes
+from fxopt.models.dry_run import Fit
 from fxopt.models.from_code import PICKLES, PROGRAM_RUNS_CODE, from_program, from_python
 from fxopt.models.stored_weights import short
 from fxopt.process.memory import in_words
@@ -83,19 +85,26 @@ class UploadedFolder(LocalFolder):
     def _sizes(self) -> Sizes:  # known also once the files have gone
         return super().sizes
 
-    def build(self) -> nn.Module:
+    def build(self, fit: Fit | None = None) -> nn.Module:
+        with self._its_own_messages():
+            return super().build(fit)
+
+    def checked_fit(self) -> Fit:
         if not self.path.is_dir():
             raise ModelError(f"the files of {self.name} went as its visitor left; upload them again")
+        with self._its_own_messages():
+            return super().checked_fit()
+
+    @contextlib.contextmanager
+    def _its_own_messages(self) -> Iterator[None]:
         try:
-            return super().build()
+            yield
         except ModelError as error:
             raise ModelError(_without_place(str(error), self.path)) from error
 
     def _config(self) -> dict[str, Any]:
-        try:
+        with self._its_own_messages():
             return super()._config()
-        except ModelError as error:
-            raise ModelError(_without_place(str(error), self.path)) from error
 
 
 def _without_place(text: str, folder: Path) -> str:

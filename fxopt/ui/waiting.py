@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from fxopt.ui.job import Job
+from fxopt.ui.job import Job, about_cancel
 from fxopt.ui.markdown import counted
 from fxopt.ui.turns import FIRST_DRAWINGS
 
@@ -57,4 +57,4 @@ def _line(job: Job[T], told: str, begun: float, can_cancel: bool = False) -> Non
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         st.caption(line, width="content")
-        st.button("Cancel", key=f"cancel: {told}", on_click=job.cancel)
+        st.button("Cancel", key=f"cancel: {told}", help=about_cancel(), on_click=job.cancel)

@@ -74,6 +74,16 @@ def test_many_threads_compute_in_it_after_many_have_computed_here() -> None:
     assert children() == before
 
 
+def test_it_may_print_though_nobody_reads_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(tell: Tell) -> int:
+        return sum((stream.write("text\n") and stream.flush()) or 1 for stream in (sys.stdout, sys.stderr))
+
+    with (tmp_path / "log").open("w") as log:  # whose number is closed in the fork
+        monkeypatch.setattr(sys, "stdout", log)
+        monkeypatch.setattr(sys, "stderr", log)
+        assert in_fork(work, always, 0.0, memory=GB, seconds=60) == 2
+
+
 def test_what_it_tells_is_heard() -> None:
     heard: list[float] = []
 
@@ -146,8 +156,45 @@ def test_work_that_hears_of_the_end_may_answer_with_what_it_has() -> None:
 
 
 def test_it_ends_at_its_limit_of_memory() -> None:
-    with pytest.raises(ModelError, match=r"more than 1\.0 GB of memory beside the weights, and was ended"):
+    with pytest.raises(ModelError, match=r"more than 1\.0 GB of memory beside what is there, and was ended"):
         in_fork(lambda tell: torch.ones(2 * 10**9).sum().item(), always, 0.0, memory=GB, seconds=60)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_fork_that_the_system_refuses_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    in_fork(lambda tell: 1, always, 0.0, memory=GB, seconds=60)
+    before = open_files()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fork", refuse)
+        for _ in range(3):
+            with pytest.raises(ModelError, match=r"begins no further process \(Resource temporarily unavailable\)"):
+                in_fork(lambda tell: 1, always, 0.0, memory=GB, seconds=60)
+    assert open_files() == before
+    assert in_fork(lambda tell: 2, always, 0.0, memory=GB, seconds=60) == 2
+    assert open_files() == before
+
+
+def test_a_pipe_that_the_system_refuses_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, pipe = [], os.pipe
+
+    def once() -> tuple[int, int]:
+        if made:
+            raise OSError(24, "Too many open files")
+        made.append(pipe())
+        return made[0]
+
+    before = open_files()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pipe", once)
+        with pytest.raises(ModelError, match="Too many open files"):
+            in_fork(lambda tell: 1, always, 0.0, memory=GB, seconds=60)
+    assert open_files() == before
 
 
 def test_it_ends_at_its_limit_of_time() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from fxopt.ui.job import Job, Progress
+import pytest
+
+from fxopt.ui import job as job_module
+from fxopt.ui.job import Job, Progress, about_cancel
 
 
 def test_a_job_ends_at_its_next_progress_once_it_is_cancelled() -> None:
@@ -31,3 +34,10 @@ def test_a_failure_is_kept_as_text() -> None:
     job = Job(work)
     job.wait()
     assert job.error == "ValueError: no such graph"
+
+
+def test_the_help_of_cancel_tells_where_a_call_of_torch_cannot_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_module, "can_fork", lambda: True)
+    assert about_cancel() is None
+    monkeypatch.setattr(job_module, "can_fork", lambda: False)
+    assert "comes to its end first" in str(about_cancel())

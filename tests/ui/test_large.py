@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,12 +18,14 @@ from fxopt import fingerprint
 from fxopt.core import shared_copy
 from fxopt.edits import Insert
 from fxopt.edits.probe import Probe
-from fxopt.errors import CancelledError, FxoptWarning, warn
+from fxopt.errors import CancelledError, FxoptWarning, ModelError, warn
 from fxopt.evidence import Demand, first_difference
 from fxopt.evidence.depth import error_by_depth
-from fxopt.models import ZOO
+from fxopt.models import ZOO, LocalFolder
+from fxopt.models.dry_run import Fit
 from fxopt.process import forked
 from fxopt.process.forked import in_fork
+from fxopt.process.news import news_to
 from fxopt.tracing import CaptureError
 from fxopt.ui import costs, large, latency_tab, numerics_tab, open_model, site_evidence, site_search, size_search, sweep
 from fxopt.ui.acts import turn
@@ -161,6 +165,117 @@ def test_a_capture_from_a_process_of_its_own_is_the_same(session: Session, forks
     assert fingerprint(there.pristine) == fingerprint(here.pristine)
     # whether the second one is read from the store, with the seconds of the first, is for the store to say
     assert replace(there.report, seconds=0.0) == replace(here.report, seconds=0.0)
+
+
+class Watched(LocalFolder):
+    """A folder whose build may be slow, greedy or odd."""
+
+    within: Callable[[torch.nn.Module], None] = staticmethod(lambda model: None)
+
+    def build(self, fit: Fit | None = None) -> torch.nn.Module:
+        model = super().build(fit)
+        type(self).within(model)
+        return model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Watched]:
+    """A small model whose head is the table of its words, with a weight that is no number."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2, n_positions=32)
+    with torch.random.fork_rng():
+        model = transformers.GPT2LMHeadModel(config)
+    model.transformer.h[0].mlp.c_fc.bias.data[0] = torch.nan
+    model.save_pretrained(tmp_path)
+    yield Watched(tmp_path)
+    Watched.within = staticmethod(lambda model: None)
+
+
+@pytest.fixture
+def all_large(monkeypatch: pytest.MonkeyPatch, forks: list[int]) -> list[int]:
+    monkeypatch.setattr(large, "LARGE_BYTES", 0)
+    return forks
+
+
+def test_a_large_folder_is_built_in_a_process_of_its_own_and_comes_back_as_it_is(
+    folder: Watched, all_large: list[int]
+) -> None:
+    Watched.within = lambda model: setattr(model, "process", os.getpid())
+    with pytest.warns(FxoptWarning, match="1 stored weights hold NaN"):
+        model = large.built_apart(folder)
+    assert len(all_large) == 1
+    assert model.process != os.getpid()
+    with pytest.warns(FxoptWarning, match="1 stored weights hold NaN"):
+        here = folder.build()
+    assert [*model.state_dict()] == [*here.state_dict()]
+    for a, b in zip(model.state_dict().values(), here.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True, check_stride=True)
+    assert not model.training
+    assert model.lm_head.weight is model.transformer.wte.weight
+    tokens = torch.arange(6).view(2, 3)
+    torch.testing.assert_close(model(tokens).logits, here(tokens).logits, rtol=0, atol=0, equal_nan=True)
+    with torch.no_grad():
+        model.lm_head.weight.add_(1)  # as any other memory
+
+
+def test_a_call_of_torch_in_a_build_ends_once_it_is_cancelled(folder: Watched, all_large: list[int]) -> None:
+    Watched.within = lambda model: setattr(model, "answer", long_call())
+    begun = time.monotonic()
+    with news_to(lambda stage: time.monotonic() - begun < 2), pytest.raises(CancelledError):
+        large.built_apart(folder)
+    assert time.monotonic() - begun < 2 + MOST_SECONDS
+    Watched.within = lambda model: None
+    with pytest.warns(FxoptWarning, match="NaN"):
+        large.built_apart(folder)
+
+
+def test_a_build_ends_at_its_limit_of_memory(folder: Watched, all_large: list[int]) -> None:
+    Watched.within = lambda model: model.register_buffer("more", torch.ones(5 * 10**9, dtype=torch.int8))
+    with pytest.raises(ModelError, match=r"of memory beside what is there, and was ended; choose a smaller model"):
+        large.built_apart(folder)
+
+
+def test_tensors_beyond_those_foreseen_are_told(folder: Watched, all_large: list[int]) -> None:
+    Watched.within = lambda model: model.register_buffer("more", torch.ones(11 * 10**8, dtype=torch.int8))
+    with pytest.raises(ModelError, match=r"its tensors take more than the 1\.0 GB of memory that were foreseen"):
+        large.built_apart(folder)
+
+
+def test_a_model_that_cannot_leave_its_process_is_built_here(folder: Watched, all_large: list[int]) -> None:
+    Watched.within = lambda model: setattr(model, "act", lambda x: x)
+    with pytest.warns(FxoptWarning, match="NaN"):
+        assert large.built_apart(folder).act(3) == 3  # type: ignore[operator]
+
+
+def test_large_models_are_built_one_after_another(folder: Watched, all_large: list[int]) -> None:
+    told: list[str] = []
+
+    def listener(stage: str) -> bool:
+        told.append(stage)
+        return len(told) < 3
+
+    with large._ONE_LARGE, news_to(listener), pytest.raises(CancelledError, match="waiting for another model"):
+        large.built_apart(folder)
+    assert told == ["waiting for another model"] * 3
+    assert not all_large
+
+
+def test_inputs_of_a_folder_come_from_a_process_of_its_own(folder: Watched, forks: list[int]) -> None:
+    with pytest.warns(FxoptWarning, match="NaN"):
+        model = folder.build()
+    (), there = large.inputs_apart(folder, model, 2, 5, lambda stage: True)
+    (), here = folder.inputs(model, 2, 5)
+    assert len(forks) == 1
+    assert [*there] == [*here]
+    assert all(torch.equal(there[name], here[name]) for name in here if isinstance(here[name], torch.Tensor))
+
+
+def test_a_run_for_inputs_ends_once_it_is_cancelled(folder: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalFolder, "inputs", lambda *of: long_call())
+    begun = time.monotonic()
+    with pytest.raises(CancelledError):
+        large.inputs_apart(folder, torch.nn.Module(), 2, 5, lambda stage: time.monotonic() - begun < 1)
+    assert time.monotonic() - begun < 1 + MOST_SECONDS
 
 
 def test_a_capture_that_fails_elsewhere_fails_with_its_reasons_and_its_partial_graph(forks: list[int]) -> None:
