@@ -1,12 +1,17 @@
 """Every error that fxopt raises on purpose, under one base class, and its warnings."""
 
+from __future__ import annotations
+
 import contextlib
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from types import UnionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
 
 
 class FxoptError(Exception):
@@ -70,8 +75,8 @@ def expect_model(value: object, call: str) -> None:
     expect(value, nn.Module, call, "a model, a torch.nn.Module", remedy)
 
 
-def expect_graph(value: object, call: str) -> None:
-    """Check that an argument is a ``torch.fx.GraphModule``.
+def expect_graph(value: object, call: str) -> GraphModule:
+    """Check that an argument is a ``torch.fx.GraphModule``, and return it.
 
     Raises:
         ArgumentError: it is none.
@@ -79,6 +84,7 @@ def expect_graph(value: object, call: str) -> None:
     from torch.fx import GraphModule
 
     expect(value, GraphModule, call, "a graph module", "fxopt.capture(model, args) makes one of a model")
+    return cast(GraphModule, value)
 
 
 def in_words(value: object) -> str:

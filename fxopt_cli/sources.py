@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
-import importlib.util
 import inspect
 import os
 import re
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from fxopt.process.modules import module_of_file
 
 if TYPE_CHECKING:
     from fxopt.models import ModelSource
@@ -220,13 +221,7 @@ def _module(where: str) -> ModuleType:
         if not all(part.isidentifier() for part in where.split(".")):
             raise UsageError(f"{where!r} is no module and no .py file; a model is {FORMS}")
         return importlib.import_module(where)
-    spec = importlib.util.spec_from_file_location(Path(where).stem, where)
-    assert spec is not None, f"{where} ends with .py"
-    assert spec.loader is not None, f"{where} ends with .py"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(spec.name, module)  # dataclasses and pickles look their module up
-    spec.loader.exec_module(module)
-    return module
+    return module_of_file(Path(where), Path(where).stem, replaces=False)
 
 
 @contextlib.contextmanager

@@ -94,10 +94,7 @@ class Log:
     def _given(self, gm: GraphModule | None, call: str) -> GraphModule:
         if gm is None and self.current is None:
             raise ArgumentError(f"{call} has no graph module to run on: give it one, or begin with fxopt.record(gm)")
-        found = self.current if gm is None else gm
-        expect_graph(found, call)
-        assert found is not None, "expect_graph has refused None"
-        return found
+        return expect_graph(self.current if gm is None else gm, call)
 
     def __repr__(self) -> str:
         seconds = sum(step.seconds for step in self.steps)

@@ -6,10 +6,8 @@ person: the command line by the name that they gave, the page by ``fxopt app --a
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import secrets
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +19,7 @@ from torch import nn
 
 from fxopt.errors import FxoptError, ModelError
 from fxopt.models.source import Inputs
+from fxopt.process.modules import module_of_file
 from fxopt.tracing import example_inputs
 
 PROGRAM_RUNS_CODE = "reading a .pt2 file can run code of whoever wrote it"
@@ -71,7 +70,11 @@ def from_python(file: Path, name: str = "") -> Made:
         ModelError: the file or the function fails, with its line, or the function makes something else.
     """
     name = name or str(file)
-    model, example = parts_of(_run(name, lambda: maker_in(_module(file), name)()), name)
+
+    def made() -> Any:
+        return maker_in(module_of_file(file, f"{file.stem}_{secrets.token_hex(8)}"), name)()
+
+    model, example = parts_of(_run(name, made), name)
     if example is not None:
         return Made(model, *example)
     try:
@@ -141,16 +144,6 @@ def _can_be_called(value: object, module: ModuleType) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _module(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"{file.stem}_{secrets.token_hex(8)}", file)
-    assert spec is not None, "the file ends with .py"
-    assert spec.loader is not None, "the file ends with .py"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 def _run(name: str, work: Callable[[], Any]) -> Any:
