@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
@@ -121,6 +121,32 @@ def _mixed(name: str, tensors: list[tuple[str, torch.Tensor]]) -> Unmet:
         remedy="bring them to one dtype and device",
         actual=found,
         needed="one dtype and device",
+    )
+
+
+def readers_condition(
+    node: Node, others: Sequence[Node], *, aside: str = "", needed: str = "no other reader"
+) -> Condition:
+    """Require that `others`, the readers of `node` beside those that go with it, are none.
+
+    Args:
+        aside: a clause about `node`, for the sentence that says so.
+        needed: the reader that it may have, in words.
+    """
+    return not others or Unmet(
+        f"{node.name}{aside} is also read by {', '.join(user.name for user in others)}",
+        actual=f"{len(others) + 1} readers",
+        needed=needed,
+    )
+
+
+def values_condition(name: str, tensor: torch.Tensor) -> Condition:
+    """Require that the tensors of the layer `name`, of which `tensor` is one, have values."""
+    return not tensor.is_meta or Unmet(
+        f"{name} has no values (its tensors are on the meta device)",
+        remedy="load its weights first",
+        actual="meta",
+        needed="values",
     )
 
 

@@ -38,6 +38,7 @@ from fxopt.core import (
     remove_layer,
     set_tensors,
 )
+from fxopt.graph.ownership import values_condition
 
 
 @dataclass(frozen=True)
@@ -108,12 +109,7 @@ def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -
     x = yield from layer_conditions(bn, kinds, index)
     mean = yield from present(bn.tensor("running_mean"), lambda: _without_statistics(bn))
     variance = yield from present(bn.tensor("running_var"), lambda: _without_statistics(bn))
-    yield not mean.is_meta or Unmet(
-        f"{bn.name} has no values (its tensors are on the meta device)",
-        remedy="load its weights first",
-        actual="meta",
-        needed="values",
-    )
+    yield values_condition(bn.name, mean)
     affine = Affine.of(bn, mean, variance)
     limit = torch.finfo(mean.dtype).max
     yield affine.largest <= limit or Unmet(

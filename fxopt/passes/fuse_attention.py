@@ -31,6 +31,7 @@ from fxopt.core import (
 )
 from fxopt.graph.guards import autocast_condition
 from fxopt.graph.operator_table import DROPOUTS
+from fxopt.graph.ownership import readers_condition
 from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.rules.spellings import Spelling, spelled, targets_of
 
@@ -103,12 +104,8 @@ class FuseAttention(Pass[AttentionWrittenOut]):
         total = [_input(softmax, index)] if mask is not None else []
         inner = list(dict.fromkeys((*way, *total, scores, product)))
         for reader, read in zip([node, *inner], inner):
-            others = [user.name for user in read.users if user is not reader]
-            yield not others or Unmet(
-                f"{read.name}, which the fused call would leave out, is also read by {', '.join(others)}",
-                actual=f"{len(others) + 1} readers",
-                needed="no other reader",
-            )
+            others = [user for user in read.users if user is not reader]
+            yield readers_condition(read, others, aside=", which the fused call would leave out,")
         yield from _shape_conditions(query, key, value, node)
         yield from _softmax_conditions(way, query, index)
         if mask is not None:
@@ -272,8 +269,12 @@ def _product_of(product: Node, index: GraphIndex) -> Conditions[tuple[Node, Node
     query, turned = arguments.get("input"), arguments.get("other")
     operation = _operation(turned, index) if isinstance(turned, Node) else ""
     shown = f"{turned.name} ({target_name(turned)})" if isinstance(turned, Node) else str(turned)
-    transposed = yield from present(
-        turned if isinstance(turned, Node) and isinstance(query, Node) and operation == "transpose" else None,
+    turn = _spelled(turned, index) if isinstance(turned, Node) and operation == "transpose" else None
+    key = turn.arguments.get("input") if turn is not None else None
+    query, transposed, key, turn = yield from present(
+        (query, turned, key, turn)
+        if isinstance(query, Node) and isinstance(turned, Node) and isinstance(key, Node) and turn is not None
+        else None,
         lambda: Unmet(
             f"the second factor of {product.name} is {shown}, not the transpose of a key",
             remedy="write the key as k.transpose(-2, -1)" if operation == "permute" else "",
@@ -281,10 +282,8 @@ def _product_of(product: Node, index: GraphIndex) -> Conditions[tuple[Node, Node
             needed="k.transpose(-2, -1)",
         ),
     )
-    turn = _spelled(transposed, index)
-    key = turn.arguments.get("input") if turn is not None else None
-    rank = len(info.shape) if isinstance(key, Node) and (info := info_of(key)) is not None else None
-    dims = [turn.arguments.get(name) for name in ("dim0", "dim1")] if turn is not None else []
+    rank = len(info.shape) if (info := info_of(key)) is not None else None
+    dims = [turn.arguments.get(name) for name in ("dim0", "dim1")]
     last = rank is not None and sorted(dim % rank for dim in dims if isinstance(dim, int)) == [rank - 2, rank - 1]
     yield (
         last
@@ -296,7 +295,6 @@ def _product_of(product: Node, index: GraphIndex) -> Conditions[tuple[Node, Node
             needed="the last two",
         )
     )
-    assert isinstance(query, Node) and isinstance(key, Node)  # noqa: PT018 - the conditions above
     return query, transposed, key
 
 

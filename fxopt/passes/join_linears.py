@@ -30,6 +30,7 @@ from fxopt.core import (
     unwritten_condition,
     with_tensors,
 )
+from fxopt.graph.ownership import readers_condition, values_condition
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +80,8 @@ class JoinLinears(Pass[LinearOfLinear]):
     def _conditions(self, first: LinearLayer, second: LinearLayer, index: GraphIndex) -> Conditions[LinearOfLinear]:
         yield from layer_conditions(second, nn.Linear, index)
         x = yield from layer_conditions(first, nn.Linear, index)
-        others = [user.name for user in first.node.users if user is not second.node]
-        yield not others or Unmet(
-            f"{first.node.name} is also read by {', '.join(others)}",
-            actual=f"{len(others) + 1} readers",
-            needed=f"{second.node.name} alone",
-        )
+        others = [user for user in first.node.users if user is not second.node]
+        yield readers_condition(first.node, others, needed=f"{second.node.name} alone")
         yield unread_condition(first, index)
         yield unread_condition(second, index)
         yield from dtype_conditions(first, second)
@@ -101,12 +98,7 @@ class JoinLinears(Pass[LinearOfLinear]):
             actual="one that trains and one that is frozen",
             needed="both alike",
         )
-        yield not first.weight.is_meta or Unmet(
-            f"{first.name} has no values (its tensors are on the meta device)",
-            remedy="load its weights first",
-            actual="meta",
-            needed="values",
-        )
+        yield values_condition(first.name, first.weight)
         largest, limit = _largest(first, second), torch.finfo(first.weight.dtype).max
         yield largest <= limit or Unmet(
             f"the product of the weights may leave the range of {first.weight.dtype}",

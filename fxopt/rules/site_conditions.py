@@ -13,6 +13,7 @@ from fxopt.graph.index import GraphIndex
 from fxopt.graph.metadata import readers_of
 from fxopt.graph.nodes import info_of, inputs_of, operation_name
 from fxopt.graph.operator_table import PARTS, PERMUTES, REPEATS, SEVERAL_PARTS
+from fxopt.graph.ownership import readers_condition
 from fxopt.graph.replaceable import (
     is_returned,
     kept_apart_conditions,
@@ -32,15 +33,7 @@ def own_conditions(member: Binding, shared_ok: bool, index: GraphIndex) -> Condi
     captured = {root, *inner}
     for node in dict.fromkeys(inner):
         others = [user for user in readers_of(node) if user not in captured]
-        yield (
-            not others
-            or shared_ok
-            or Unmet(
-                f"{node.name} is also read by {', '.join(user.name for user in others)}",
-                actual=f"{len(others) + 1} readers",
-                needed="no other reader",
-            )
-        )
+        yield shared_ok or readers_condition(node, others)
     for step, node in member.nodes.items():
         if isinstance(step, ModuleCall):
             module = index.gm.get_submodule(str(node.target))
