@@ -25,8 +25,6 @@ LEAST_ERROR = 1e-9
 LETTERS = 130
 """So many letters fit beside each other in a chart as wide as the drawer of a small window."""
 
-Spec = Mapping[str, Any]
-
 
 def latency_chart(report: LatencyReport) -> None:
     """Draw the interval of the ratio and that of the control, and each round."""

@@ -20,7 +20,6 @@ from fxopt.ui.tab import Tab
 from fxopt.ui.viewing import select
 
 LABELS = {WORDS[unit]: label for label, unit in UNITS.items() if unit is not None}
-MOST_ROWS = 40
 
 
 def _draw(session: Session) -> None:
