@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import streamlit as st
 
@@ -21,6 +22,7 @@ from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
 from fxopt.ui.upload import UPLOAD, may_upload, upload_form
 
+_LARGE_TYPE = Path(__file__).with_name("large_type.css")
 _FOLDER_HELP = (
     "A folder with config.json and model.safetensors of an architecture that transformers knows, as "
     "`model.save_pretrained(folder)` writes it. It is read on the machine that serves this page; no code of it is run. "
@@ -144,7 +146,7 @@ def _reading_aids() -> None:
         on_click=ask_for_sheet,
     )
     if large:
-        st.html("<style>html { font-size: 19px !important; --fx-size: 17px; }</style>")
+        st.html(_LARGE_TYPE)
 
 
 def _choose_size(label: str, axis: str, limits: SizeRange) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -382,12 +383,35 @@ def picture(page: Page, name: str) -> None:
         page.screenshot(path=f"{folder}/{name}.png")
 
 
-def test_a_lesson_cuts_no_control_on_a_small_window(page: Page, serve: Callable[..., str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 720})
+IN_THE_WAY = """() => {
+  const wide = (one) => one.scrollWidth > one.clientWidth + 1;
+  const all = (place) => [...document.querySelectorAll(place)];
+  const parts = [".st-key-graph-bar", ".summary", ".st-key-bar", ".st-key-history", ".st-key-inspected", ".pass-name"];
+  const cut = parts.filter((part) => all(part).some(wide));
+  const boxes = all(".st-key-bar > *, .st-key-history > *").map((one) => one.getBoundingClientRect());
+  const seen = boxes.filter((box) => box.width > 1).sort((a, b) => a.left - b.left);
+  const over = seen.slice(1).filter((box, i) => box.left < seen[i].right - 1);
+  return [...cut, ...over.map((box) => `overlap at ${Math.round(box.left)}`)];
+}"""
+"""The parts of the page that are wider than their place, and the parts of the bar that lie on each other."""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 720), (1440, 900), (1920, 1080)])
+def test_a_lesson_cuts_no_control_also_in_large_type(
+    page: Page, serve: Callable[..., str], size: tuple[int, int], theme: Literal["light", "dark"]
+) -> None:
+    page.emulate_media(color_scheme=theme)
+    page.set_viewport_size({"width": size[0], "height": size[1]})
     visitor = Visitor(page, serve(APP))
+    visitor.pick("Digits: a small transformer")
+    visitor.wait("view.subject === 'digits_transformer'")
     page.get_by_role("button", name="Lessons").click()
     visitor.sees("Each one leads you")
     settled(page.get_by_test_id("stSidebar"))  # it slides in
-    cut = "(name) => [...document.querySelectorAll(name)].some((one) => one.scrollWidth > one.clientWidth + 1)"
-    for place in (".st-key-graph-bar", ".summary", ".st-key-bar", ".st-key-history"):
-        assert not page.evaluate(cut, place), place
+    assert page.evaluate(IN_THE_WAY) == []
+    page.get_by_role("button", name="Large type").click()
+    page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
+    settled(page.locator(".st-key-graph-bar"))
+    page.mouse.move(size[0] / 2, size[1] / 2)
+    page.wait_for_function(f"({IN_THE_WAY})().length === 0")
