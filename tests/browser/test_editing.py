@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -70,6 +72,46 @@ def test_a_module_is_put_on_an_edge_by_its_menu_and_the_form_is_opened_where_its
     page.get_by_role("button", name="Apply").click()
     visitor.wait("view.scene.inputs[view.scene.find('stem_relu')][0] !== view.scene.find('stem_norm')")
     visitor.sees("Undo with Ctrl+Z")
+
+
+def test_an_edge_is_reached_by_keys_announced_and_edited_by_its_menu(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.click_node("stem_norm")
+    visitor.wait("view.selectedName === 'stem_norm'")
+    visitor.sees("What the passes say")
+    page.evaluate("__fxopt.views[0].stage.focus()")
+    press(visitor, "e")
+    spoken = page.locator(".fx-spoken")
+    expect(spoken).to_have_text("Edge stem_norm to stem_relu, 1 of 2, Enter opens its menu")
+    assert page.evaluate("__fxopt.views[0].stage.getAttribute('aria-activedescendant')") == "fx-option"
+    press(visitor, "e")
+    expect(spoken).to_have_text("Edge stem_conv to stem_norm, 2 of 2, Enter opens its menu")
+    press(visitor, "Shift+E", "Enter")
+    menu = page.get_by_role("menu", name="Acts on stem_norm → stem_relu")
+    expect(menu.get_by_role("menuitem")).to_have_count(2)
+    expect(menu.get_by_role("menuitem").first).to_be_focused()
+    press(visitor, "Escape")
+    expect(menu).to_be_hidden()
+    expect(spoken).to_have_text("Edge stem_norm to stem_relu, 1 of 2, Enter opens its menu")
+    press(visitor, "Shift+F10", "ArrowDown", "Enter")
+    act = page.locator(".st-key-inspected").get_by_role("combobox", name="What to change")
+    expect(act).to_have_value("Rewire its inputs", timeout=60_000)
+    expect(act).to_be_focused(timeout=60_000)
+    visitor.wait("view.selectedName === 'stem_relu'")
+
+
+def test_the_keys_go_from_an_edge_to_its_ends_and_back_to_its_node(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.click_node("stem_norm")
+    visitor.wait("view.selectedName === 'stem_norm'")
+    page.evaluate("__fxopt.views[0].stage.focus()")
+    press(visitor, "e", "Escape")
+    visitor.wait("view.selectedName === 'stem_norm' && view.edges.focused < 0")
+    expect(page.locator(".fx-spoken")).to_have_text(re.compile("^norm, BatchNorm2d"))
+    press(visitor, "e", "ArrowDown")
+    visitor.wait("view.selectedName === 'stem_relu' && view.edges.focused < 0")
 
 
 def test_an_end_of_an_edge_is_dragged_to_another_node_or_refused_with_a_remedy(visit: Open) -> None:

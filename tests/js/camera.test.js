@@ -109,3 +109,42 @@ test("a picture that is to be seen whole leaves no wide gap beside it or above i
   camera.closeGaps(scene, 400, 300);
   assert.equal(camera.y, 300 - 16 - 2000);
 });
+
+test("a picture that had room across is seen whole in a narrower stage, and as before when the room is back", () => {
+  const scene = new Scene(twoGraphs());
+  const camera = Object.assign(new Camera(), { x: 50, y: 16, zoom: 1 });
+  camera.x -= 50;
+  camera.keepAcross(scene, 300, 200);
+  assert.ok(camera.zoom < 1 && camera.zoom >= 0.6);
+  assert.ok(camera.toScreen([0, 0])[0] >= 15 && camera.toScreen([scene.width, 0])[0] <= 185);
+  camera.x += 50;
+  camera.keepAcross(scene, 200, 300);
+  assert.ok(Math.abs(camera.zoom - 1) < 1e-9);
+});
+
+test("a picture that was seen in part keeps its size in another stage", () => {
+  const scene = new Scene(twoGraphs());
+  const camera = Object.assign(new Camera(), { zoom: 2 });
+  camera.keepAcross(scene, 300, 200);
+  assert.equal(camera.zoom, 2);
+  camera.keepAcross(scene, 200, 800);
+  assert.equal(camera.zoom, 2);
+});
+
+test("after many modules were opened, the boxes at the heights in view are in the middle, without a gap beside the scene", () => {
+  const scene = Object.assign(new Scene(twoGraphs()), { width: 2000 });
+  scene.boxes.set([1000, 0, 100, 30], 0);
+  scene.boxes.set([1010, 60, 100, 30], 4);
+  scene.boxes.set([0, 900, 100, 30], 8);
+  scene.boxes.set([1020, 60, 80, 30], 12);
+  const camera = Object.assign(new Camera(), { x: 130, y: 16, zoom: 1 });
+  camera.gather(scene, 400, 200);
+  assert.equal(camera.zoom, 0.6);
+  for (const box of [0, 1, 3]) assert.ok(camera.shows(scene, box, 400, 200));
+  camera.x = 130;
+  scene.boxes.set([0, 0, 100, 30], 0);
+  scene.boxes.set([0, 60, 100, 30], 4);
+  scene.boxes.set([0, 60, 80, 30], 12);
+  camera.gather(scene, 400, 200);
+  assert.equal(camera.toScreen([0, 0])[0], 16);
+});

@@ -104,3 +104,10 @@ test("a point hits the edge that comes nearest, and its end where that is near",
   });
   assert.equal(scene.edgeAt(-900, -900, 3), -1);
 });
+
+test("the edges of a box are those to its users, then those from its inputs", () => {
+  const scene = new Scene(twoGraphs());
+  assert.deepEqual(scene.edgesAround(1), [1, 0]);
+  assert.deepEqual(scene.edgesAround(0), [0, 2]);
+  assert.deepEqual(scene.edgesAround(-1), [0, 1, 2, 3]);
+});

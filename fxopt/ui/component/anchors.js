@@ -11,6 +11,7 @@ export function placeOfAnother(pane) {
   if (other?.subject !== subject || !subject || !width || !other.size[0]) return null;
   Object.assign(pane.camera, other.camera);
   pane.camera.x += (width - other.size[0]) / 2; // what is at the top stays there: graphs are read from it downwards
+  pane.camera.keepAcross(other.scene, other.size[0], width, pane.theme.scale);
   return other.scene;
 }
 

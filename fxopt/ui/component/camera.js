@@ -13,6 +13,8 @@ export class Camera {
     this.x = 0;
     this.y = 0;
     this.zoom = 1;
+    /** @type {{ from: number, to: number } | null} the zoom before and after the stage became narrower */
+    this.narrowed = null;
   }
 
   /** @param {Point} world @returns {Point} */
@@ -72,6 +74,29 @@ export class Camera {
   }
 
   /**
+   * Show what stands at the heights in view across the stage, zooming out as far as it can still be read: for a scene that
+   * became much wider, of which a corner would be seen else.
+   * @param {Seen} scene
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   * @param {number} scale of the type on the page
+   */
+  gather(scene, width, height, scale = 1) {
+    const across = (width - 2 * MARGIN) / (scene.width || 1);
+    if (across < this.zoom) this.zoomBy(Math.min(1, Math.max(across, 0.6 * scale) / this.zoom), [width / 2, 0]);
+    const centers = [];
+    for (let i = 0; i < scene.count; i++) {
+      const [x, y] = scene.center(i);
+      const down = y * this.zoom + this.y;
+      if (down > 0 && down < height) centers.push(x);
+    }
+    const middle = centers.sort((a, b) => a - b)[centers.length >> 1];
+    if (middle !== undefined) this.x = width / 2 - middle * this.zoom;
+    this.x += inward(this.x, scene.width * this.zoom, width);
+    this.y += inward(this.y, scene.height * this.zoom, height);
+  }
+
+  /**
    * Move the whole scene inward where it leaves a wide gap at one side of the stage.
    * @param {Seen} scene
    * @param {number} width of the stage, in pixels
@@ -82,6 +107,25 @@ export class Camera {
     const [across, down] = [inward(this.x, scene.width * this.zoom, width), inward(this.y, scene.height * this.zoom, height)];
     if (Math.abs(across) > width / 4) this.x += across;
     if (Math.abs(down) > height / 4) this.y += down;
+  }
+
+  /**
+   * Zoom out where the whole width of the scene had room in a wider stage, as far as it can still be read, and in again
+   * where the room is back.
+   * @param {Seen} scene
+   * @param {number} before the width of the stage, in pixels
+   * @param {number} width
+   * @param {number} scale of the type on the page
+   */
+  keepAcross(scene, before, width, scale = 1) {
+    const across = (width - 2 * MARGIN) / (scene.width || 1);
+    const was = this.narrowed && this.narrowed.to === this.zoom ? this.narrowed.from : this.zoom;
+    const hadRoom = was !== this.zoom || scene.width * this.zoom <= before;
+    const zoom = Math.min(was, Math.max(across, 0.6 * scale));
+    if (!hadRoom || zoom === this.zoom || (zoom > this.zoom && was === this.zoom)) return;
+    this.zoomBy(zoom / this.zoom, [width / 2, 0]);
+    this.narrowed = { from: was, to: this.zoom };
+    if (scene.width * this.zoom <= width - 2 * MARGIN) this.x = (width - scene.width * this.zoom) / 2;
   }
 
   /**

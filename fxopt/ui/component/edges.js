@@ -1,7 +1,8 @@
-// An edge under the pointer, and the drag of one of its ends to another node. The edit is Python's to check.
+// An edge under the pointer or reached by keys, and the drag of one of its ends to another node. The edit is Python's to
+// check.
 
 import { NEAR } from "./draw.js";
-import { endsOf } from "./scene.js";
+import { endsOf, middleOf } from "./scene.js";
 
 const REACH = 6; // px from an edge at which the pointer is at it
 const GRIP = 9; // px from an end of an edge at which it can be taken
@@ -13,6 +14,7 @@ export class Edges {
   constructor(pane) {
     this.pane = pane;
     this.hovered = -1;
+    this.focused = -1; // the edge that the keys have reached
     /** @type {Grip & { at: [number, number] } | null} the end that is being dragged, and where it is now */
     this.held = null;
   }
@@ -51,6 +53,40 @@ export class Edges {
     if (edge === this.hovered) return;
     this.hovered = edge;
     this.pane.draw();
+  }
+
+  // Go along the edges of the selected box by keys, to where they lead first; along all edges where none is selected.
+  /** @param {number} by 1 or -1 */
+  step(by) {
+    const { pane } = this;
+    if (!pane.foldable || pane.player.moment) return pane.chrome.say("edges are edited in the view Now");
+    const around = pane.scene.edgesAround(pane.selected);
+    if (!around.length) return pane.chrome.say("no edge is drawn at this box");
+    const at = around.indexOf(this.focused);
+    this.focused = around.at(at < 0 ? (by > 0 ? 0 : -1) : (at + by) % around.length);
+    pane.view.revealPoint(middleOf(pane.scene.curves[this.focused]));
+    pane.speak();
+    pane.draw();
+  }
+
+  // The box at an end of the edge that the keys have reached: 0 at its source, 1 at its target.
+  /** @param {number} end */
+  endOfFocused(end) {
+    return this.pane.scene.ends[2 * this.focused + end];
+  }
+
+  openMenuOfFocused() {
+    const { pane } = this;
+    if (pane.menu.root.matches(":popover-open")) return;
+    const { x, y } = pane.pageRect([...middleOf(pane.scene.curves[this.focused]), 0, 0]);
+    pane.menu.openAtEdge(this.focused, x, y);
+  }
+
+  // The edge that the keys have reached, in words; empty where they have reached none.
+  get spoken() {
+    if (this.focused < 0) return "";
+    const around = this.pane.scene.edgesAround(this.pane.selected);
+    return `Edge ${this.told(this.focused).replace(" → ", " to ")}, ${around.indexOf(this.focused) + 1} of ${around.length}, Enter opens its menu`;
   }
 
   // The edges whose ends can be taken: the one that is pointed at, which comes first where ends meet, and those of the
@@ -101,7 +137,8 @@ export class Edges {
   }
 
   cancel() {
-    this.forget();
+    this.held = null;
+    this.hovered = -1;
     this.pane.draw();
   }
 
@@ -109,17 +146,20 @@ export class Edges {
   forget() {
     this.held = null;
     this.hovered = -1;
+    this.focused = -1;
   }
 }
 
 // The edge that is pointed at, the ends that can be taken, and the edge as it is dragged.
 export function paintEdgesInReach({ context, pane, scene, theme, zoom }) {
   const { edges } = pane;
-  if (!edges.areInReach) return;
+  if (!edges.areInReach && edges.focused < 0) return;
   context.globalAlpha = 1;
   context.strokeStyle = context.fillStyle = theme.accent;
   context.lineWidth = Math.max(2.2, 1.5 / zoom);
-  if (edges.hovered >= 0 && edges.hovered < scene.paths.length) context.stroke(scene.paths[edges.hovered]);
+  for (const edge of [edges.hovered, edges.focused])
+    if (edge >= 0 && edge < scene.paths.length) context.stroke(scene.paths[edge]);
+  if (!edges.areInReach) return;
   const radius = 4.5 / Math.min(1, zoom);
   for (const edge of edges.offered)
     for (const [x, y] of endsOf(scene.curves[edge])) {

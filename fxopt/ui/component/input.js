@@ -115,21 +115,30 @@ const KEYS = {
   "+": (pane) => pane.view.zoom(1.35),
   "=": (pane) => pane.view.zoom(1.35),
   "-": (pane) => pane.view.zoom(1 / 1.35),
-  ArrowDown: (pane) => walk(pane, pane.scene.users),
-  ArrowUp: (pane) => walk(pane, pane.scene.inputs),
-  ArrowRight: (pane) => sidestep(pane, 1),
-  ArrowLeft: (pane) => sidestep(pane, -1),
+  ArrowDown: (pane) => (pane.edges.focused < 0 ? walk(pane, pane.scene.users) : arrive(pane, pane.edges.endOfFocused(1))),
+  ArrowUp: (pane) => (pane.edges.focused < 0 ? walk(pane, pane.scene.inputs) : arrive(pane, pane.edges.endOfFocused(0))),
+  ArrowRight: (pane) => (pane.edges.focused < 0 ? sidestep(pane, 1) : pane.edges.step(1)),
+  ArrowLeft: (pane) => (pane.edges.focused < 0 ? sidestep(pane, -1) : pane.edges.step(-1)),
+  e: (pane) => pane.edges.step(1),
+  E: (pane) => pane.edges.step(-1),
   y: (pane) => copyName(pane),
-  ContextMenu: (pane) => pane.menu.openAtSelected(),
+  ContextMenu: (pane) => (pane.edges.focused < 0 ? pane.menu.openAtSelected() : pane.edges.openMenuOfFocused()),
   Delete: (pane) => {
+    if (pane.edges.focused >= 0) return; // an edge is not deleted: its target needs an input
     const { scene, selected, foldable } = pane;
     if (selected >= 0 && foldable && !scene.groups.has(selected)) pane.tell("edit delete", scene.plainName(selected));
   },
   p: (pane) => pane.player.play(1),
   ",": (pane) => pane.player.step(-1),
   ".": (pane) => pane.player.step(1),
-  Escape: (pane) => (pane.edges.held ? pane.edges.cancel() : pane.selectedName !== null && pane.select(-1, "now")),
+  Escape: (pane) => {
+    if (pane.edges.held) pane.edges.cancel();
+    else if (pane.edges.focused >= 0) pane.choose(pane.selected); // back to the box whose edges these are
+    else if (pane.selectedName !== null) pane.select(-1, "now");
+    pane.draw();
+  },
   Enter: (pane, event) => {
+    if (pane.edges.focused >= 0) return pane.edges.openMenuOfFocused();
     const { scene, selected } = pane;
     // Opens a folded module; on anything else, or with Shift, folds the module around it.
     const own = event.shiftKey ? undefined : scene.groups.get(selected);

@@ -1,5 +1,5 @@
-// The menu of a node or a folded module, by the right button, the menu key or Shift+F10; and that of an edge, by the
-// right button. The edits are Python's to check.
+// The menu of a node, a folded module or an edge, by the right button, the menu key or Shift+F10. The edits are Python's
+// to check.
 
 import { element } from "./chrome.js";
 
@@ -18,6 +18,8 @@ const OF_EDGE = [
   ["connect", "Connect it to another node"],
 ];
 
+const FOLLOWING = 30000; // ms in which the form of edits comes, on a machine with much to do
+
 export class Menu {
   constructor(pane) {
     this.pane = pane;
@@ -34,7 +36,7 @@ export class Menu {
       event.preventDefault();
       const place = pane.stage.getBoundingClientRect();
       const at = [event.clientX - place.left, event.clientY - place.top];
-      if (event.pointerId === -1) return this.openAtSelected();
+      if (event.pointerId === -1) return pane.edges.focused < 0 ? this.openAtSelected() : pane.edges.openMenuOfFocused();
       const box = pane.scene.boxAt(...pane.camera.toWorld(at));
       if (box < 0) return this.openAtEdge(pane.edges.at(at), event.clientX, event.clientY);
       if (box !== pane.selected) pane.select(box, "now");
@@ -55,7 +57,7 @@ export class Menu {
     const name = pane.scene.plainName(box);
     const entries = path
       ? [["Open the module", "Enter", () => pane.toggle(path)]]
-      : OF_NODE.map(([what, words, keys]) => [words, keys, () => pane.tell(`edit ${what}`, name)]);
+      : OF_NODE.map(([what, words, keys]) => [words, keys, () => this.ask(`edit ${what}`, name)]);
     this.show(path ?? name, entries, x, y);
   }
 
@@ -67,9 +69,24 @@ export class Menu {
     const names = pane.edges.names(edge)?.join(" ");
     const folded = [scene.ends[2 * edge], scene.ends[2 * edge + 1]].map((box) => scene.groups.get(box)).filter(Boolean);
     const entries = names
-      ? OF_EDGE.map(([what, words]) => [words, "", () => pane.tell(`edge ${what}`, names)])
+      ? OF_EDGE.map(([what, words]) => [words, "", () => this.ask(`edge ${what}`, names)])
       : folded.map((path) => [`Open the module ${path}`, "", () => pane.toggle(path)]);
     this.show(pane.edges.told(edge), entries, x, y);
+  }
+
+  // Tell Python, and follow to the form that it opens, unless the visitor goes elsewhere meanwhile.
+  ask(what, names) {
+    this.pane.tell(what, names);
+    if (what === "edit delete") return; // done at once: the graph is where it is seen
+    const end = performance.now() + FOLLOWING;
+    const follow = () => {
+      const held = document.activeElement;
+      if (held && held !== document.body && !held.contains(this.pane.stage.getRootNode().host ?? this.pane.stage)) return;
+      const field = document.querySelector('.st-key-inspected [role="combobox"][aria-label*="What to change"]');
+      if (field instanceof HTMLElement) field.focus(); // it takes the focus once the form around it has opened
+      if (document.activeElement !== field && performance.now() < end) requestAnimationFrame(follow);
+    };
+    requestAnimationFrame(follow);
   }
 
   show(of, entries, x, y) {

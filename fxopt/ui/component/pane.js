@@ -106,6 +106,7 @@ export class Pane {
   }
 
   choose(i) {
+    this.edges.focused = -1;
     this.selection.choose(this.scene, i);
     light(this);
     this.map.stale = true;
@@ -169,8 +170,10 @@ export class Pane {
   speak() {
     const { scene, selection, stage, option } = this;
     const { box: i, frame } = selection;
-    option.setAttribute("aria-selected", String(i >= 0 || frame !== null));
-    if (i >= 0) {
+    const edge = this.edges.spoken;
+    option.setAttribute("aria-selected", String(i >= 0 || frame !== null || edge !== ""));
+    if (edge) option.textContent = edge;
+    else if (i >= 0) {
       // What a preview would do is told by the line above the passes.
       const marks = (this.marks.get(i) ?? [])
         .filter((mark) => !mark.ghost)
@@ -179,7 +182,7 @@ export class Pane {
       option.textContent = spokenBox(scene, i, { marks, cost, isOnPath: this.path.boxes.has(i) });
       option.setAttribute("aria-posinset", i + 1);
     } else option.textContent = frame ? `${frame.title}, open` : "No node selected";
-    if (i >= 0 || frame) stage.setAttribute("aria-activedescendant", option.id);
+    if (i >= 0 || frame || edge) stage.setAttribute("aria-activedescendant", option.id);
     else stage.removeAttribute("aria-activedescendant");
   }
 

@@ -26,7 +26,7 @@ export function showData(pane, data, scene) {
   pane.stage.setAttribute(
     "aria-label",
     `${pane.title}: ${scene.caption}. Up and down follow the data, left and right go along a row, ` +
-      "Enter opens or closes a module, slash finds, Space shows everything.",
+      "Enter opens or closes a module, e goes along the edges of a node, slash finds, Space shows everything.",
   );
   takePath(pane, data.path ?? null, isNew);
   takeMarks(pane, data.marks ?? {}, isNew);
@@ -64,7 +64,8 @@ function adopt(pane, scene, subject) {
       return view.firstLook();
     }
     view.camera.pin(stays.to, stays.screen);
-    if (folding) view.contain(folding.part, stays.screen);
+    if (folding?.part) view.contain(folding.part, stays.screen);
+    else if (folding && !(selection.box >= 0 && view.shows(selection.box))) view.gather();
     if (!view.showsAny()) return view.home();
     const from = isCalm ? null : placesBefore(before, scene, seen, view.camera);
     pane.motion = from && new Motion(from, performance.now());

@@ -186,6 +186,17 @@ export class Scene {
   }
 
   /**
+   * Return the edges of a box, those to its users first; all edges for no box.
+   * @param {number} box or -1
+   * @returns {number[]}
+   */
+  edgesAround(box) {
+    if (box < 0) return this.curves.map((_, edge) => edge);
+    const edges = this.edgesOf[box];
+    return [...edges.filter((edge) => this.ends[2 * edge] === box), ...edges.filter((edge) => this.ends[2 * edge] !== box)];
+  }
+
+  /**
    * Return the end of an edge that is nearer to a point than `reach`: 0 for its source, 1 for its target, -1 for neither.
    * @param {number} edge
    * @param {number} x

@@ -61,8 +61,21 @@ export class View {
     this.camera.contain(this.pane.scene, rect, still, ...this.pane.stageSize(), this.pane.theme.scale);
   }
 
+  // After many modules were opened or folded at once: what is at the same height comes into view.
+  gather() {
+    this.camera.gather(this.pane.scene, ...this.pane.stageSize(), this.pane.theme.scale);
+  }
+
   reveal(i) {
     this.camera.reveal(this.pane.scene, i, ...this.pane.stageSize());
+    this.pane.draw();
+  }
+
+  // Bring a point of the picture into view, and only where it is not.
+  revealPoint(point) {
+    const [width, height] = this.pane.stageSize();
+    const [x, y] = this.camera.toScreen(point);
+    if (x < 0 || y < 0 || x > width || y > height) this.camera.pin(point, [width / 2, height / 2]);
     this.pane.draw();
   }
 
@@ -81,6 +94,7 @@ export class View {
     const kept = this.keptBox;
     const wasSeen = kept >= 0 && this.camera.shows(scene, kept, this.size[0], this.size[1]);
     this.camera.x += (size[0] - this.size[0]) / 2; // what was in the middle stays there
+    this.camera.keepAcross(scene, this.size[0], size[0], theme.scale);
     this.size = size;
     if (wasSeen && !this.shows(kept)) this.camera.contain(scene, scene.rect(kept), [size[0] / 2, size[1] / 2], ...size, theme.scale);
     this.pane.draw();
@@ -94,8 +108,8 @@ export class View {
 
   // What is seen here, for another pane to take up.
   get seen() {
-    const { x, y, zoom } = this.camera;
+    const { x, y, zoom, narrowed } = this.camera;
     const { subject, scene } = this.pane;
-    return { subject, scene, camera: { x, y, zoom }, size: this.size };
+    return { subject, scene, camera: { x, y, zoom, narrowed }, size: this.size };
   }
 }
