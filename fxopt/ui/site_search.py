@@ -11,13 +11,13 @@ from fxopt.ui.acts import choose
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.going import go_to
-from fxopt.ui.job import GraphJob, Job, Progress
+from fxopt.ui.job import Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.one_in_line import MEASUREMENTS
 from fxopt.ui.panel import acting
 from fxopt.ui.presence import presence
-from fxopt.ui.progress import watch
+from fxopt.ui.searches import answer_of, keep
 from fxopt.ui.session import Session
 from fxopt.workbench import Workbench
 from fxopt.workbench.autotuning import Tuning, autotune
@@ -50,16 +50,16 @@ _RUNNING = {
 
 def blame(session: Session, question: Question) -> None:
     """Draw a button that looks for the sites to blame, the search while it runs, and its answer."""
-    job = _drawn(session, question)
-    if job is not None and isinstance(job.result, Bisection):
-        _show_bisection(session, job.result)
+    answer = _answer(session, question)
+    if isinstance(answer, Bisection):
+        _show_bisection(session, answer)
 
 
 def tuning(session: Session) -> None:
     """Draw a button that looks for the sites that pay, the search while it runs, and its answer."""
-    job = _drawn(session, TUNING)
-    if job is not None and isinstance(job.result, Tuning):
-        _show_tuning(session, job.result)
+    answer = _answer(session, TUNING)
+    if isinstance(answer, Tuning):
+        _show_tuning(session, answer)
 
 
 def start(session: Session, what: str) -> None:
@@ -85,23 +85,13 @@ def start(session: Session, what: str) -> None:
             return autotune(wb, args, kwargs, budget=BUDGET, on_progress=progress)
 
         line = MEASUREMENTS if what in LATENCY_SEARCHES else None
-        work = killable(on(tune if what == TUNING else look), demands(session))
-        session.searches = {**session.searches, what: GraphJob(choices, Job(work, is_here, line))}
+        keep(session, what, Job(killable(on(tune if what == TUNING else look), demands(session)), is_here, line))
 
 
-def _drawn(session: Session, what: str) -> Job[Any] | None:
-    """Draw the search as far as it is; return it once it is done, and was made for the sites that are on now."""
-    found = session.searches.get(what)
-    if found is not None and found.job.running:
-        watch(found.job, what, _RUNNING[what])
-        return None
-    if found is not None and found.job.error and not found.job.is_cancelled:
-        st.error(escaped(found.job.error))
-    st.button(_LABELS[what], key=f"search {what}", help=f"{_TOLD[what]}. It takes {BUDGET:.0f} s at most.",
-              disabled=not session.workbench.is_changed, on_click=start, args=(session, what))  # fmt: skip
-    if found is None or found.job.result is None or found.choices != session.workbench.choices:
-        return None
-    return found.job
+def _answer(session: Session, what: str) -> Any:
+    return answer_of(session, what, _RUNNING[what], label=_LABELS[what],
+                     help=f"{_TOLD[what]}. It takes {BUDGET:.0f} s at most.",
+                     disabled=not session.workbench.is_changed, on_click=start, args=(session, what))  # fmt: skip
 
 
 def _show_bisection(session: Session, found: Bisection) -> None:

@@ -11,14 +11,14 @@ from fxopt.models import Inputs
 from fxopt.ui.charts import sizes_chart
 from fxopt.ui.example import check_runs
 from fxopt.ui.fault import all_or_nothing
-from fxopt.ui.job import GraphJob, Job, Progress
+from fxopt.ui.job import Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.limits import check_demand
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.one_in_line import MEASUREMENTS
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.presence import presence
-from fxopt.ui.progress import watch
+from fxopt.ui.searches import answer_of, keep
 from fxopt.ui.session import Session
 
 KEY = "sizes"
@@ -28,22 +28,16 @@ BUDGET = 60.0
 
 def other_sizes(session: Session) -> None:
     """Draw the button, the measurements while they run, and their answer where it is about the sites on now."""
-    found = session.searches.get(KEY)
-    if found is not None and found.job.running:
-        watch(found.job, KEY, "Measuring at other sizes")
-        return
-    if found is not None and found.job.error and not found.job.is_cancelled:
-        st.error(escaped(found.job.error))
     sizes = sizes_to_try(session.opened)
     told = f"Measures at {counted(len(sizes), 'size')} of batch and sequence. It takes {BUDGET:.0f} s at most."
     if len(sizes) < 2:
         told = "The graph runs at the sizes of the example alone: neither batch nor sequence is free in it."
     elif not session.workbench.is_changed:
         told = "Switch a pass on first: the two graphs are the same"
-    st.button("Where would it pay?", key=f"search {KEY}", help=told, on_click=start, args=(session,),
-              disabled=len(sizes) < 2 or not session.workbench.is_changed)  # fmt: skip
-    if found is not None and found.job.result is not None and found.choices == session.workbench.choices:
-        _show(found.job.result)
+    answer = answer_of(session, KEY, "Measuring at other sizes", label="Where would it pay?", help=told, on_click=start,
+                       args=(session,), disabled=len(sizes) < 2 or not session.workbench.is_changed)  # fmt: skip
+    if answer is not None:
+        _show(answer)
 
 
 def sizes_to_try(opened: OpenModel) -> tuple[Size, ...]:
@@ -73,8 +67,7 @@ def start(session: Session) -> None:
         def work(progress: Progress) -> LatencyBySize:
             return latency_by_size(before, after, sizes, inputs_of, budget=BUDGET, on_progress=progress)
 
-        job = Job(killable(work, [_demand_of_largest(opened, sizes)]), presence(), MEASUREMENTS)
-        session.searches = {**session.searches, KEY: GraphJob(bench.choices, job)}
+        keep(session, KEY, Job(killable(work, [_demand_of_largest(opened, sizes)]), presence(), MEASUREMENTS))
 
 
 def _demand_of_largest(opened: OpenModel, sizes: tuple[Size, ...]) -> Demand:

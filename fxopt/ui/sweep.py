@@ -10,11 +10,11 @@ from fxopt.evidence.sweep import Sweep, sweep
 from fxopt.evidence.variants import Variant, left_as_they_are, variants
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing
-from fxopt.ui.job import GraphJob, Job, Progress
+from fxopt.ui.job import Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.markdown import escaped
 from fxopt.ui.presence import presence
-from fxopt.ui.progress import watch
+from fxopt.ui.searches import answer_of, keep
 from fxopt.ui.session import Session
 
 KEY = "inputs"
@@ -24,16 +24,11 @@ _FACTOR = 2
 
 def other_inputs(session: Session) -> None:
     """Draw the button, the run while it lasts, and its answer where it is about the sites that are on now."""
-    found = session.searches.get(KEY)
-    if found is not None and found.job.running:
-        watch(found.job, KEY, "Trying other inputs")
-        return
-    if found is not None and found.job.error and not found.job.is_cancelled:
-        st.error(escaped(found.job.error))
-    st.button("Try other inputs", key=f"search {KEY}", on_click=start, args=(session,),
-              help="Other sizes and draws, zeros, large, tiny and denormal numbers, an infinity, a NaN")  # fmt: skip
-    if found is not None and found.job.result is not None and found.choices == session.workbench.choices:
-        _show(*found.job.result)
+    told = "Other sizes and draws, zeros, large, tiny and denormal numbers, an infinity, a NaN"
+    answer = answer_of(session, KEY, "Trying other inputs", label="Try other inputs", help=told, on_click=start,
+                       args=(session,))  # fmt: skip
+    if answer is not None:
+        _show(*answer)
 
 
 def start(session: Session) -> None:
@@ -56,8 +51,7 @@ def start(session: Session) -> None:
             with stopping_unless(lambda: progress(share)):
                 return sweep(before, after, tried, on_progress=told), left_as_they_are(args, kwargs)
 
-        job = Job(killable(work, demands(session)), presence())
-        session.searches = {**session.searches, KEY: GraphJob(bench.choices, job)}
+        keep(session, KEY, Job(killable(work, demands(session)), presence()))
 
 
 def _sizes(session: Session) -> list[Variant]:
