@@ -31,6 +31,7 @@ from fxopt.models.dry_run import Fit
 from fxopt.models.from_code import PICKLES, PROGRAM_RUNS_CODE, from_program, from_python
 from fxopt.models.stored_weights import short
 from fxopt.process.memory import in_words
+from fxopt.ui import upload_disk
 from fxopt.ui.folders import folders_here, is_served_here
 from fxopt.ui.markdown import escaped
 from fxopt.ui.own_models import OwnModel
@@ -120,15 +121,22 @@ class Upload:
     name: str
     told: str
     """The files in words."""
+    bytes: int
+    """Of the disk."""
     code: str = ""
     """The name of the file of Python or of `torch.export`, where it is one."""
 
+    @cached_property
+    def _end(self) -> weakref.finalize[..., Upload]:
+        return weakref.finalize(self, upload_disk.give_back, str(self.folder), self.bytes)
+
     def __post_init__(self) -> None:
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        upload_disk.take(self.bytes)
+        _ = self._end  # which is called once, whoever asks for it
 
     def remove(self) -> None:
         """Remove the folder; a model that is open stays open."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._end()
 
     @cached_property
     def source(self) -> ModelSource:
@@ -148,16 +156,18 @@ def kept(files: Mapping[str, File], code: str = "") -> Upload:
     """Return the upload of these files, which are copied into a new folder.
 
     Raises:
-        ModelError: the disk is full.
+        ModelError: the disk is full, or the uploads of all visitors together have all that they may have of it.
     """
-    folder = Path(tempfile.mkdtemp(prefix="fxopt-upload-", suffix=f"-{secrets.token_hex(16)}"))
-    size = in_words(sum(file.size for file in files.values()))
-    upload = Upload(folder, code or _architecture(files[_CONFIG]), f"{', '.join(files)}; {size}", code)
+    size = sum(file.size for file in files.values())
+    name = code or _architecture(files[_CONFIG])
     try:
+        upload_disk.check_disk(size)
+        folder = Path(tempfile.mkdtemp(prefix="fxopt-upload-", suffix=f"-{secrets.token_hex(16)}"))
+        upload = Upload(folder, name, f"{', '.join(files)}; {in_words(size)}", size, code)
         for name, file in files.items():
             with (folder / (f"model{Path(name).suffix}" if code else name)).open("wb") as place:
                 _copy(file, place)
-    except OSError as error:
+    except OSError as error:  # what there is of it goes with it
         raise ModelError(f"the upload cannot be kept on this server: {error.strerror}") from error
     return upload
 

@@ -1,5 +1,7 @@
 """A gate before Streamlit's own door for files: it bounds the bytes of one visitor, and of all together.
 
+The memory that files take on their way in has to be free, and so has the disk that they take then (`upload_disk.py`).
+
 Streamlit bounds each file (``server.maxUploadSize``), and takes any number of them.
 """
 
@@ -14,6 +16,7 @@ from streamlit import runtime
 
 from fxopt.errors import ModelError
 from fxopt.process.memory import check_memory
+from fxopt.ui.upload_disk import check_disk
 from fxopt.ui.workshop import most_upload_megabytes
 
 _UPLOAD = re.compile(r".*/_stcore/upload_file/(?P<visitor>[^/]+)/[^/]+")
@@ -26,7 +29,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class UploadGate:
-    """Refuse an upload before its body is read, where the visitor has too much here or the memory is not free."""
+    """Refuse an upload before its body is read, where the visitor or all have too much here, or no memory is free."""
 
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
         self.app = app
@@ -58,6 +61,7 @@ class UploadGate:
         if self._coming[visitor] + _held(visitor) + length > most + _FORM:
             return f"the files of one visitor may have {most:,} bytes together"
         try:
+            check_disk(length + self._coming.total())
             check_memory("the upload takes", _TIMES_IN_MEMORY * (length + self._coming.total()))
         except ModelError as error:
             return str(error)

@@ -26,6 +26,9 @@ AWAY_MINUTES = "FXOPT_AWAY_MINUTES"
 MOST_UPLOAD = "FXOPT_MOST_UPLOAD_MB"
 """The environment variable with the megabytes that the files which a visitor uploads may have together."""
 
+MOST_UPLOADS = "FXOPT_MOST_UPLOADS_MB"
+"""The environment variable with the megabytes that the uploads of all visitors may have together on the disk."""
+
 
 def is_workshop() -> bool:
     return os.environ.get(VARIABLE, "") not in ("", "0")
@@ -63,13 +66,26 @@ def minutes_until_rest() -> float:
     return minutes
 
 
+def most_uploads_megabytes() -> int:
+    """Return the megabytes that the uploads of all visitors may have together on the disk.
+
+    Raises:
+        FxoptError: the environment has no such number.
+    """
+    return _megabytes(MOST_UPLOADS, 10 * most_upload_megabytes())
+
+
 def most_upload_megabytes() -> int:
     """Return the megabytes that a visitor may upload: in a workshop, where all are recipes, less.
 
     Raises:
         FxoptError: the environment has no such number.
     """
-    text = os.environ.get(MOST_UPLOAD, "16" if is_workshop() else "450")  # BERT-base has 418
+    return _megabytes(MOST_UPLOAD, 16 if is_workshop() else 450)  # BERT-base has 418
+
+
+def _megabytes(variable: str, default: int) -> int:
+    text = os.environ.get(variable, str(default))
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise FxoptError(f"{MOST_UPLOAD} is {text!r}; give a whole number of megabytes above 0, such as 450")
+        raise FxoptError(f"{variable} is {text!r}; give a whole number of megabytes above 0, such as {default}")
     return int(text)

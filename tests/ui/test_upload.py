@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import pickle
+import shutil
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,7 +18,8 @@ from safetensors.torch import save
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
-from fxopt.ui import upload, workshop
+from fxopt.errors import ModelError
+from fxopt.ui import upload, upload_disk, workshop
 from fxopt.ui.command import PAGE
 from fxopt.ui.recipe_form import recipe_of
 from tests.cli.models import make
@@ -146,6 +150,45 @@ def test_more_than_an_upload_may_have_is_not_kept(
     monkeypatch.setattr(upload, "most_upload_megabytes", lambda: 1)
     said = opened_with(app, [of_config(), of_weights(bytes(2**20))])
     assert "the files have 1.0 MB, and an upload at most 1.0 MB; open its folder instead" in said
+    assert not kept(own_folder)
+
+
+class InMemory(io.BytesIO):
+    """An uploaded file."""
+
+    def __init__(self, file: File) -> None:
+        super().__init__(file[1])
+        self.name, self.size = file[0], len(file[1])
+
+
+def test_the_uploads_of_all_visitors_have_a_bound_on_the_disk_and_give_it_back(
+    weights: bytes, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gc.collect()  # uploads of other tests
+    before = upload_disk.taken()
+    files = {file[0]: InMemory(file) for file in (of_config(), of_weights(weights))}
+    size = sum(file.size for file in files.values())
+    monkeypatch.setattr(upload_disk, "most_uploads_megabytes", lambda: (before + 2.5 * size) / 2**20)
+    first, second = upload.kept(files), upload.kept(files)
+    with pytest.raises(ModelError, match=r"visitors have uploaded here take .* try again later"):
+        upload.kept(files)
+    assert len(kept(own_folder)) == 2
+    first.remove()
+    first.remove()
+    assert upload_disk.taken() == before + size
+    del second
+    gc.collect()
+    assert upload_disk.taken() == before
+    assert not kept(own_folder)
+    upload.kept(files)
+
+
+def test_a_full_disk_is_told_and_nothing_is_left_on_it(
+    app: AppTest, weights: bytes, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = shutil.disk_usage(own_folder)._replace(free=1000)
+    monkeypatch.setattr(upload_disk.shutil, "disk_usage", lambda folder: full)
+    assert "1.0 kB are free, a tenth of which is kept free" in opened_with(app, [of_config(), of_weights(weights)])
     assert not kept(own_folder)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxopt.process import memory
-from fxopt.ui import upload_gate, workshop
+from fxopt.ui import upload_disk, upload_gate, workshop
 from fxopt.ui.command import PAGE
 from fxopt.ui.upload_gate import UploadGate
 
@@ -55,6 +55,15 @@ def test_what_a_visitor_has_here_counts_and_that_of_others_does_not(monkeypatch:
     gate = UploadGate(taken)
     assert answer(gate, length=str(20 * 2**20)) == 413
     assert answer(gate, PATH.replace("one", "other"), str(20 * 2**20)) == 204
+
+
+def test_the_uploads_of_all_visitors_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = UploadGate(taken)
+    monkeypatch.setattr(upload_disk, "_taken", 4400 * 2**20)
+    assert answer(gate, length=str(90 * 2**20)) == 204
+    assert answer(gate, length=str(110 * 2**20)) == 413
+    monkeypatch.setenv(workshop.MOST_UPLOADS, "9000")
+    assert answer(gate, length=str(110 * 2**20)) == 204
 
 
 def test_an_upload_waits_for_no_memory_that_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
