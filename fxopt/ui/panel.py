@@ -66,6 +66,11 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
                 drawn.note(name, _shown_by(shows, weakref.ref(session)))
                 draw(session)
                 failed = False
+        except Exception:
+            raise
+        except BaseException:  # by which Streamlit ends a run for another act
+            drawn.run_broke_off()
+            raise
         finally:
             drawn.everything = before
         if failed:
@@ -75,6 +80,8 @@ def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: 
         if not drawn.everything or name == ALL:
             write_address(session)
             show_complaints()
+            if name == ALL or not drawn.awaited:
+                drawn.run_ended(drew_all=name == ALL)
 
 
 def _shown_by(shows: Callable[[Session], Hashable], whose: weakref.ref[Session]) -> Callable[[], Hashable]:

@@ -114,6 +114,43 @@ def test_panels_that_run_together_wait_for_each_other(session: Session, asked: l
     assert asked == [["graph", "inspected"]]
 
 
+class BreakOff(BaseException):
+    """Streamlit's end of a run for another act."""
+
+
+def test_panels_of_a_run_that_another_act_broke_off_are_drawn_again(session: Session, asked: list[Any]) -> None:
+    """At the end of a run the browser clears the rest of panels that became shorter; not where the run broke off."""
+    the_page(session)
+    acting(session, partial(select, session))("stem_conv")
+
+    def broken(session: Session) -> None:
+        raise BreakOff
+
+    draw(session, "graph", lambda session: session.view.selected, lambda _: None)
+    with pytest.raises(BreakOff):
+        draw(session, "inspected", lambda session: session.view.selected, broken)
+    assert session.drawn.stale == ["graph", "inspected"]
+    redraw(session)
+    assert asked[1:] == [["graph", "inspected"]]
+    draw(session, "graph", lambda session: session.view.selected, lambda _: None)
+    draw(session, "inspected", lambda session: session.view.selected, lambda _: None)
+    assert not session.drawn.stale
+
+
+def test_a_panel_that_is_gone_is_not_waited_for_after_a_run_that_broke_off(session: Session, asked: list[Any]) -> None:
+    the_page(session)
+
+    def broken(session: Session) -> None:
+        raise BreakOff
+
+    with pytest.raises(BreakOff):
+        draw(session, "for a while", lambda session: "", broken)
+    assert session.drawn.stale == ["for a while"]
+    the_page(session)
+    assert not session.drawn.stale
+    assert not asked
+
+
 def test_what_the_visitor_did_is_done_before_a_panel_is_drawn_alone(session: Session, asked: list[Any]) -> None:
     the_page(session)
     session.listen("graph", lambda session: select(session, "stem_relu"))
