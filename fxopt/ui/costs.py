@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -33,20 +35,6 @@ from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
 from fxopt.view.costs import bars, boxes_along
 
-UNITS: Mapping[str, Unit | None] = {
-    "Cost: none": None,
-    "Cost: parameters": "parameter",
-    "Cost: FLOPs": "FLOP",
-    "Cost: bytes moved": "byte",
-    "Cost: time": "nanosecond",
-}
-WORDS: Mapping[Unit, str] = {"parameter": "parameters", "FLOP": "FLOPs", "byte": "bytes moved", "nanosecond": "time"}
-
-_HELP = (
-    "A bar in each box: its cost, against the box that costs the most. FLOPs are counted from the shapes: a "
-    "multiplication and an addition are two. Bytes moved are what each operation reads and writes. Time is measured on "
-    "the inputs of the capture, in CPU time of one thread of the server."
-)
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 
 
@@ -87,22 +75,37 @@ def costs_of(session: Session, shown: Shown, *, unit: Unit | None = None, waitin
     unit = unit or chosen_costs()[0]
     if unit is None:
         return None
-    if not session.workbench.is_changed:
-        shown = "Original"
-    key = session.workbench.choices if shown == "Now" else None
-    if unit == "parameter":
-        return session.memo.remember(f"parameters of {shown}", key, lambda: parameter_costs(session.graph_of(shown)))
-    if unit == "nanosecond":
-        timed = session.memo.remember(f"times of {shown}", key, lambda: _timing(session, shown), answers=PICTURES)
-        return timed.result if not waiting else result_soon(timed, "Measuring the time of each node")
+    return COSTS[unit].find(session, shown if session.workbench.is_changed else "Original", waiting)
+
+
+def _key(session: Session, shown: Shown) -> Hashable:
+    return session.workbench.choices if shown == "Now" else None
+
+
+def _parameters(session: Session, shown: Shown, waiting: bool) -> Costs:
+    return session.memo.remember(
+        f"parameters of {shown}", _key(session, shown), lambda: parameter_costs(session.graph_of(shown))
+    )
+
+
+def _work(unit: Unit, session: Session, shown: Shown, waiting: bool) -> Costs | None:
     # As many as there are pictures: otherwise a predicted one would be painted without bars while they are counted
     # anew.
-    job = session.memo.remember(f"work of {shown}", key, lambda: _counting(session, shown), answers=PICTURES)
-    counted = job.result if not waiting else result_soon(job, f"Counting {WORDS[unit]}")
-    return counted and counted[unit == "byte"]
+    job = session.memo.remember(
+        f"work of {shown}", _key(session, shown), lambda: _counting(session, shown), answers=PICTURES
+    )
+    counted = job.result if not waiting else result_soon(job, f"Counting {COSTS[unit].words}")
+    return None if counted is None else next(costs for costs in counted if costs.unit == unit)
 
 
-def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, Costs]]:
+def _times(session: Session, shown: Shown, waiting: bool) -> Costs | None:
+    timed = session.memo.remember(
+        f"times of {shown}", _key(session, shown), lambda: _timing(session, shown), answers=PICTURES
+    )
+    return timed.result if not waiting else result_soon(timed, "Measuring the time of each node")
+
+
+def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, ...]]:
     # A copy, which shares all weights: the visitor may go on switching passes.
     graph, (args, kwargs) = shared_copy(session.graph_of(shown)), session.opened.inputs
     return Job(lambda progress: work_costs(graph, args, kwargs))
@@ -144,3 +147,41 @@ def drawn_costs(session: Session, shown: Shown, graph: VisibleGraph) -> tuple[Ba
         return {}, None
     told = f"critical path: {path.share:.0%} of the {WORDS[costs.unit]}" if path is not None else ""
     return bars(costs.parts, graph, costs.told), (boxes_along(path.nodes, graph), told) if path is not None else None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One of the costs that a visitor may choose."""
+
+    words: str
+    find: Callable[[Session, Shown, bool], Costs | None]
+    """Returns it for one of the two graphs, as `costs_of`."""
+    help: str = ""
+    """The sentences that explain it."""
+
+
+COSTS: Mapping[Unit, Cost] = {
+    "parameter": Cost("parameters", _parameters),
+    "FLOP": Cost(
+        "FLOPs",
+        partial(_work, "FLOP"),
+        "FLOPs are counted from the shapes: a multiplication and an addition are two.",
+    ),
+    "byte": Cost("bytes moved", partial(_work, "byte"), "Bytes moved are what each operation reads and writes."),
+    "nanosecond": Cost(
+        "time",
+        _times,
+        "Time is measured on the inputs of the capture, in CPU time of one thread of the server.",
+    ),
+}
+"""All of them, in the order of the choice."""
+
+UNITS: Mapping[str, Unit | None] = {"Cost: none": None, **{f"Cost: {cost.words}": unit for unit, cost in COSTS.items()}}
+"""The unit of each choice."""
+
+WORDS: Mapping[Unit, str] = {unit: cost.words for unit, cost in COSTS.items()}
+
+_HELP = " ".join([
+    "A bar in each box: its cost, against the box that costs the most.",
+    *(cost.help for cost in COSTS.values() if cost.help),
+])  # fmt: skip

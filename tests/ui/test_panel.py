@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import streamlit as st
 
+from fxopt.lessons.facts import TABS as LESSON_TABS
 from fxopt.models import ZOO
 from fxopt.ui import fault, panel
 from fxopt.ui.acts import turn
@@ -196,3 +197,7 @@ def test_the_open_tab_alone_decides_when_the_evidence_is_drawn_again(
     assert {name for name, shown in before.items() if shown_by(name) != shown} == {"Nodes", "Numerics"}
     turn(session, "FuseBatchNorm2dInConv2d", None, on=True)
     assert all(shown_by(name) != shown for name, shown in before.items())
+
+
+def test_a_lesson_may_name_every_tab_of_the_page() -> None:
+    assert tuple(tab.name for tab in TABS) == LESSON_TABS
