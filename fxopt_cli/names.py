@@ -56,7 +56,7 @@ def complete_pass(incomplete: str) -> list[str]:
 
 
 def complete_model(incomplete: str) -> list[str]:
-    """Return what MODEL may be and begins with a text, for the shell.
+    """Return the values of MODEL that begin with a text, for the shell.
 
     That is a built-in model, a model in the cache of Hugging Face, a folder, a ``.pt2``, or a Python file. Of a file
     that is alone, it is each function that can make a model: ``model.py:make``.

@@ -1,6 +1,6 @@
 """Models that are had only by running code: a file of Python, or a program that `torch.export.save` wrote.
 
-Reading either runs what its author put there, with all rights of this process. So each caller first has the word of the
+Reading either runs its author's code, with all rights of this process. So each caller first has the word of the
 person: the command line by the name that they gave, the page by ``fxopt app --allow-code``.
 """
 

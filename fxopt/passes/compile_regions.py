@@ -203,7 +203,7 @@ def _of_tensors(calls: list[Node]) -> list[Node]:
 
 
 def _call_conditions(node: Node, inside: Set[Node], index: GraphIndex) -> Conditions[None]:
-    """Require that a compiler computes what a call of the region computes."""
+    """Require that a compiler computes the same as a call of the region."""
     effects = index.effects(node)
     module = index.module_of(node)
     yield not effects.opaque or Unmet(
@@ -236,7 +236,7 @@ def _call_conditions(node: Node, inside: Set[Node], index: GraphIndex) -> Condit
 
 
 def _draws(node: Node, module: nn.Module | None) -> bool:
-    """Check whether a call of torch draws random numbers, by the tags of its operators and by what it is given."""
+    """Check whether a call of torch draws random numbers, by the tags of its operators and by its arguments."""
     if node.op == "call_module":
         return any(isinstance(one, _DRAWING_MODULES) for one in module.modules()) if module is not None else False
     if not calls_torchs_own(node):

@@ -58,7 +58,7 @@ class ShareCommonSubexpressions(Pass[CommonSubexpression]):
     Of a function that depends on its arguments alone, the second call gives the bits of the first (compilers call it
     common subexpression elimination: Cocke 1970, Global common subexpression elimination). So it is computed once: one
     call and one result in memory less, while the first result is held until its last reader. A call stays where
-    something writes in between to what it reads, or to either result later; where both results are returned; and where
+    something writes in between to its inputs, or to either result later; where both results are returned; and where
     it draws random numbers.
 
     >>> import torch, fxopt

@@ -71,7 +71,7 @@ def in_fork(
             work is to end. Its answer is pickled.
         listen: is told the last message ten times a second, in a thread of its own; False ends the work.
         start: the message before the first.
-        memory: bytes that the work may take beside what is there.
+        memory: bytes that the work may take beside those in use.
         seconds: of a processor.
         remedy: the end of the message where it took more than that.
 

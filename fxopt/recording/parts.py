@@ -45,8 +45,8 @@ def parts_of(patch: Patch, old: GraphModule, new: GraphModule) -> tuple[Part, ..
     """Return the parts of a patch that leads from `old` to `new`, in the order of the graph.
 
     Two changes hang together where they are about one node, module or tensor, or about nodes of which one reads the
-    other, before or after. A node that does the same work on what another node computes now belongs to that one alone.
-    A patch that moves nodes, or changes how code is generated, is one part.
+    other, before or after. A node that does its work on the result of another node than before belongs to that one
+    alone. A patch that moves nodes, or changes how code is generated, is one part.
     """
     of_both = [one for one in patch.changes if not isinstance(one, SetNames | ArrangeMembers)]
     if not of_both:

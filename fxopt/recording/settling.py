@@ -21,7 +21,7 @@ def settled(result: GraphModule, like: GraphModule) -> GraphModule:
 
     Where a module or tensor of `result` equals that of `like` at the same path, bit for bit, it is that of `like`; and
     a node that makes the same call, or that on other nodes, has its metadata. So a function that copies or traces the
-    model again has changed only what is another thing now. `result` is left as it is, and the result is not compiled.
+    model again has changed only the things that differ now. `result` is left as it is, and the result is not compiled.
     """
     new = shared_copy(like, compiled=False)
     graph = copied_graph(result.graph)

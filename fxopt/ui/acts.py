@@ -154,7 +154,7 @@ def go_to_act(session: Session, number: int) -> None:
 
 @alone
 def compare_act(session: Session, number: int) -> None:
-    """Go to the state after act `number` of the time line, and show what it alone changed, in Diff."""
+    """Go to the state after act `number` of the time line, and show its changes alone, in Diff."""
     _close(session)
     bench = session.workbench
     if not 0 < number <= len(bench.acts):  # a newer act may have ended those that were undone

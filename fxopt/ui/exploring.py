@@ -107,7 +107,7 @@ def explore(
     pickles nothing. Each call adds a model to the same page; one of the same name takes the place of the one before. A
     script that has come to its end stays for the page, until Ctrl+C; a REPL or a notebook goes on.
 
-    Two models are compared: the second one is what code of your own made of the first. Where their nodes, modules and
+    Two models are compared: the second one was made of the first by code of your own. Where their nodes, modules and
     numbers differ is a pass, which is on, with a site for each difference that does not touch another one.
 
     Args:

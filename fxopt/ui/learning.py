@@ -213,7 +213,7 @@ def bookmark() -> str:
 
 
 def come_back(text: str, *, is_step: bool) -> None:
-    """Show the lessons as a bookmark does. Nothing that the visitor did gives way to it: it fills in what is not here.
+    """Show the lessons as a bookmark does. All that the visitor did stays: it adds the rest.
 
     Args:
         is_step: whether the visitor came by back or forward, so that an empty bookmark closes the panel.

@@ -59,7 +59,7 @@ def _is_idle(state: PassState) -> bool:
 
 
 def _without_a_site(session: Session, states: list[PassState]) -> None:
-    """Draw the passes that find nothing here in one line: each says what it needs, and opens as a row."""
+    """Draw the passes that find nothing here in one line: each tells its needs, and opens as a row."""
     with st.container(horizontal=True, vertical_alignment="center", gap="xxsmall", key="without a site"):
         st.caption("No site in this model:", width="content")
         for state in states:

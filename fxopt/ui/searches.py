@@ -18,7 +18,7 @@ def answer_of(session: Session, key: str, running: str, **button: Any) -> Any:
     It is None where there is no answer, or the sites that are on are others than those that it is about.
 
     Args:
-        running: a few words on what it does while it runs.
+        running: a few words on its work while it runs.
         button: the arguments of `st.button`.
     """
     found = session.searches.get(key)

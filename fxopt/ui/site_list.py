@@ -113,7 +113,7 @@ def _explained(site: SiteState) -> str:
 
 
 def _miss(session: Session, state: PassState, miss: MissState) -> None:
-    """Draw a near miss in a line with its reason; the current one says what is needed as well."""
+    """Draw a near miss in a line with its reason; the current one has its need as well."""
     current = miss.site == session.view.selected
     manner = "current " if current else ""
     with st.container(gap=None, key=f"{manner}miss {session.styles[state.name].letter} at {miss.site}"):

@@ -307,7 +307,7 @@ def _key() -> str:
 
 
 def _take() -> None:
-    """Take the files once they are those of a model. What is not taken is told, and the field is empty again."""
+    """Take the files once they are those of a model. The others are told, and the field is empty again."""
     files: list[UploadedFile] = st.session_state.get(_key()) or []
     try:
         named, code, wish = sorted_out(files, _may_run_code())

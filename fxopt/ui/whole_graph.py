@@ -46,7 +46,7 @@ def whole_graph(session: Session) -> None:
 
 
 def _welcome(session: Session) -> None:
-    """Draw a sentence on what this is, and one thing to do: it goes once the visitor has switched anything."""
+    """Draw a sentence on the page, and one thing to do: it goes once the visitor has switched anything."""
     st.markdown(
         "fxopt rewrites the graph of a PyTorch model site by site, shows what each rewrite does and costs, and takes "
         "each back to the last bit."
