@@ -23,7 +23,7 @@ from fxopt.tracing.lines import at
 from fxopt.tracing.parameter_names import hidden_in
 from fxopt.tracing.propagate import fill_in_shapes
 from fxopt.tracing.remedies import is_data_dependent, line_of, reason_of, remedies_for
-from fxopt.tracing.replay import Outcome, first_line, outcome_of
+from fxopt.tracing.replay import RunResult, first_line, run_result
 from fxopt.tracing.report import (
     CaptureCancelledError,
     CaptureError,
@@ -166,9 +166,9 @@ def _climb(rungs: Rungs, allow_baked: bool, verify: bool) -> GraphModule:
     raise failures.summary()
 
 
-def _answer_of_model(rungs: Rungs) -> Outcome:
+def _answer_of_model(rungs: Rungs) -> RunResult:
     rungs.tell("running the model")
-    expected = outcome_of(rungs.model, rungs.model, rungs.inputs)
+    expected = run_result(rungs.model, rungs.model, rungs.inputs)
     if expected.error is not None:
         error, line = expected.error, line_of(expected.error)
         reason = f"{type(error).__name__}: {first_line(error)}"

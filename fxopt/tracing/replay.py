@@ -19,8 +19,8 @@ Free = dict[str, list[InputSize]]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """The outcome of a call: a result, and the inputs and buffers after it; or the exception that it raised.
+class RunResult:
+    """The result of a call, and the inputs and buffers after it; or the exception that it raised.
 
     `tensors` are copies of the tensors of the result, in the slots of its `structure`.
     """
@@ -31,7 +31,7 @@ class Outcome:
     error: Exception | None = None
 
 
-def outcome_of(call: nn.Module, model: nn.Module, inputs: Inputs) -> Outcome:
+def run_result(call: nn.Module, model: nn.Module, inputs: Inputs) -> RunResult:
     """Run `call` on copies of `inputs`, with fixed random numbers; `model` is the same afterwards."""
     tensors = inputs.copies()
     args, kwargs = inputs.call(tensors)
@@ -39,11 +39,11 @@ def outcome_of(call: nn.Module, model: nn.Module, inputs: Inputs) -> Outcome:
         try:
             result = run_model(call, args, kwargs)
         except Exception as error:  # noqa: BLE001  any exception of the model is its answer
-            return Outcome(error=error)
+            return RunResult(error=error)
         structure, parts = dismantle(result)
         # a part may be a buffer, which is about to be brought back
         copies = tuple(part.clone() for part in parts if isinstance(part, torch.Tensor))
-        return Outcome(structure, copies, tuple(each.clone() for each in (*tensors, *before.buffers)))
+        return RunResult(structure, copies, tuple(each.clone() for each in (*tensors, *before.buffers)))
 
 
 def run_model(call: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -53,7 +53,7 @@ def run_model(call: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return call(*args, **kwargs)
 
 
-def difference(expected: Outcome, replayed: Outcome) -> str | None:
+def mismatch(expected: RunResult, replayed: RunResult) -> str | None:
     """Return how a replay differs from the model beyond rounding; None if they agree."""
     if replayed.error is not None:
         return f"the graph raises {type(replayed.error).__name__}: {first_line(replayed.error)}"
@@ -120,13 +120,13 @@ class Comparison:
 
 
 def compare_at(graph: nn.Module, model: nn.Module, inputs: Inputs) -> Comparison:
-    replayed = outcome_of(graph, model, inputs)
+    replayed = run_result(graph, model, inputs)
     if isinstance(replayed.error, InputError):
         return Comparison(refused=first_line(replayed.error))
-    expected = outcome_of(model, model, inputs)
+    expected = run_result(model, model, inputs)
     if expected.error is not None:
         return Comparison(refused=f"the model raises {type(expected.error).__name__}: {first_line(expected.error)}")
-    return Comparison(difference(expected, replayed))
+    return Comparison(mismatch(expected, replayed))
 
 
 def first_line(error: BaseException) -> str:

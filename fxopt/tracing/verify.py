@@ -10,14 +10,14 @@ from torch import nn
 from fxopt.tracing.checks import Check, MaskCheck, SameMaskCheck, SizeCheck, fullness
 from fxopt.tracing.inputs import Inputs, InputTensor
 from fxopt.tracing.masks import flipped, has_padding, is_full, masks_of, padded
-from fxopt.tracing.replay import Comparison, Free, Outcome, compare_at, difference, outcome_of, resized
+from fxopt.tracing.replay import Comparison, Free, RunResult, compare_at, mismatch, resized, run_result
 from fxopt.tracing.report import CaptureReport, FixedSize, RecordingError
 from fxopt.tracing.rungs import Captured
 
 _FEW = 2
 
 
-def verified(captured: Captured, model: nn.Module, inputs: Inputs, expected: Outcome) -> CaptureReport:
+def verified(captured: Captured, model: nn.Module, inputs: Inputs, expected: RunResult) -> CaptureReport:
     """Return the report, with a check more for each kind of input at which the model computes otherwise.
 
     A recording misses two kinds. Torch takes a symbolic size for 2 or more, so ``if x.size(0) == 1`` is no question.
@@ -35,8 +35,8 @@ class _Verification:
         self.guarded: list[InputTensor] = []
         self.notes: list[str] = []
 
-    def report(self, expected: Outcome) -> CaptureReport:
-        different = difference(expected, outcome_of(self.captured.gm, self.model, self.inputs))
+    def report(self, expected: RunResult) -> CaptureReport:
+        different = mismatch(expected, run_result(self.captured.gm, self.model, self.inputs))
         if different is not None:
             raise RecordingError("; ".join((f"on the example, {different}", *self._other_way(), *self.captured.doubts)))
         checks: list[Check] = []

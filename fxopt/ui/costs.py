@@ -33,7 +33,7 @@ from fxopt.ui.session import Session
 from fxopt.ui.view_state import Shown
 from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
-from fxopt.view.costs import bars, boxes_along
+from fxopt.view.cost_bars import bars, boxes_along
 
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from fxopt.evidence import Costs, critical_path, parameter_costs
 from fxopt.view import GraphView, VisibleGraph, visible
-from fxopt.view.costs import bars, boxes_along
+from fxopt.view.cost_bars import bars, boxes_along
 from tests.view import graphs
 
 
