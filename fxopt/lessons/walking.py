@@ -88,13 +88,13 @@ class Walk:
             LessonError: there is no such model, or the state cannot be made of it.
         """
         try:
-            self.wb, inputs = self._open(needs)
+            self.wb, self._inputs = self._open(needs)
         except FxoptError as error:
             raise LessonError(str(error), needs.line) from error
         needs.begin(self.wb)
         self._numerics = self._latency = None
         tab = self.seen.tab  # it stays open, and so does the rule in it
-        self.seen = Seen(model=needs.model, inputs=inputs, focus=focus)
+        self.seen = Seen(model=needs.model, inputs=self._inputs, focus=focus)
         self.open_tab(tab)
 
     def snapshot(self) -> Snapshot:
@@ -117,12 +117,10 @@ class Walk:
 
     def compare(self) -> None:
         gm = shared_copy(self.wb.current)
-        assert self.seen.inputs is not None
-        self._numerics = self.wb.choices, compare_outputs(self.wb.pristine, gm, [self.seen.inputs])
+        self._numerics = self.wb.choices, compare_outputs(self.wb.pristine, gm, [self._inputs])
 
     def measure(self) -> None:
-        assert self.seen.inputs is not None
-        self._latency = self.wb.choices, self._measure(self.wb, self.seen.inputs)
+        self._latency = self.wb.choices, self._measure(self.wb, self._inputs)
 
     def open_tab(self, name: str) -> None:
         self.look(tab=name)
@@ -131,9 +129,8 @@ class Walk:
 
     def write(self, text: str, *, checks: bool = False) -> None:
         """Write a rule: it is looked for in the open graph, and its laws are checked if they are to be."""
-        assert self.seen.inputs is not None
         self._text = text
-        self.look(rule=self._ask(text, self.wb, self.seen.inputs, checks))
+        self.look(rule=self._ask(text, self.wb, self._inputs, checks))
 
     def look(self, **changes: Any) -> None:
         self.seen = replace(self.seen, **changes)

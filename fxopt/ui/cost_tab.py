@@ -11,7 +11,7 @@ import streamlit as st
 from fxopt.evidence.blocks import Block, cost_blocks
 from fxopt.evidence.costs import Costs
 from fxopt.ui.charts import blocks_chart, picked
-from fxopt.ui.costs import UNITS, WORDS, costs_of, counted_unit
+from fxopt.ui.costs import UNITS, USUAL, WORDS, costs_of, counted_unit
 from fxopt.ui.going import go_to
 from fxopt.ui.markdown import escaped
 from fxopt.ui.panel import acting
@@ -24,8 +24,7 @@ LABELS = {WORDS[unit]: label for label, unit in UNITS.items() if unit is not Non
 
 def _draw(session: Session) -> None:
     session.listen("blocks chart", _obey)
-    unit = counted_unit()
-    assert unit is not None, "the tab is open"
+    unit = counted_unit() or USUAL
     if st.session_state.get("cost of parts") != WORDS[unit]:
         st.session_state["cost of parts"] = WORDS[unit]
     st.segmented_control(

@@ -35,6 +35,9 @@ from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph
 from fxopt.view.cost_bars import bars, boxes_along
 
+USUAL: Unit = "FLOP"
+"""The cost that the tab Cost shows where none is chosen."""
+
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 
 
@@ -47,7 +50,7 @@ def chosen_costs() -> tuple[Unit | None, bool]:
 def counted_unit() -> Unit | None:
     """Return the cost that the visitor has chosen; while the tab Cost is open, FLOPs where none is."""
     unit, _ = chosen_costs()
-    return unit if unit is not None or st.session_state.get("evidence") != "Cost" else "FLOP"
+    return unit if unit is not None or st.session_state.get("evidence") != "Cost" else USUAL
 
 
 def cost_controls(session: Session) -> None:

@@ -38,15 +38,15 @@ def edit_at(session: Session, what: str, name: str) -> None:
     if what not in FORMS:
         return
     _open_form(session, name)
-    acts = offered_acts(session, name)
-    if FORMS[what] not in acts:
+    found, acts = offered(session, name), offered_acts(session, name)
+    if found is None or FORMS[what] not in acts:
         told = f"{name} cannot take this edit ({FORMS[what].lower()})"
         remedy = f"what can be done at it: {', '.join(acts).lower()}" if acts else "choose another node"
-        if offered(session, name) is None:
+        if found is None:
             told, remedy = f"{name} is in the original graph only", "edit the graph as it is now"
         session.outcome_of_edit = EditOutcome(name, (), NoSuchEditError(f"{told}; {remedy}."))
     elif what == "delete":
-        _delete(session, name)
+        _delete(session, name, found[1].takes[0])
     else:
         st.session_state[f"edit act {name}"] = FORMS[what]
 
@@ -115,11 +115,8 @@ def _refuse(session: Session, name: str, told: str) -> None:
     session.outcome_of_edit = EditOutcome(name, (), NoSuchEditError(told))
 
 
-def _delete(session: Session, name: str) -> None:
-    """Delete a node; its users read its first input of the same shape. Go on at the node that they read now."""
-    found = offered(session, name)
-    assert found is not None, "the act is offered"
-    take = found[1].takes[0]
+def _delete(session: Session, name: str, take: str) -> None:
+    """Delete a node; its users read its input `take`. Go on there."""
     edit(session, name, lambda: [Delete(name, take)])
     done = session.outcome_of_edit
     if done is not None and done.refusal is None:

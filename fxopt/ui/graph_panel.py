@@ -88,7 +88,7 @@ def _graphs(session: Session) -> None:
         # Streamlit keeps a line that was drawn earlier in the same run. Its place is sent as empty.
         place, *places = [st.empty() for _ in range(1 + len(get_args(Shown)))]
     with place:
-        picture = _picture(session)
+        picture, is_wanted = _picture(session)
     if picture is None:
         return
     counted = []
@@ -96,8 +96,7 @@ def _graphs(session: Session) -> None:
         with place:
             counted.append(costs_of(session, of, waiting=True))
     costs = {shown: drawn_costs(session, _graph_behind(shown), _boxes(picture, shown)) for shown in panes}
-    assert session.laying_out is not None
-    is_whole = session.laying_out[1].result is picture and (chosen_costs()[0] is None or None not in counted)
+    is_whole = is_wanted and (chosen_costs()[0] is None or None not in counted)
     with graphs:
         for place, shown in zip(st.columns(2, gap="small") if together else (graphs,), panes):
             with place:
@@ -114,8 +113,11 @@ def _visible(session: Session, shown: Shown) -> VisibleGraph:
     return opened.once.answer(("visible", view.digest, unfolded), lambda: visible(view, unfolded))
 
 
-def _picture(session: Session) -> PackedLayout | None:
-    """Return the picture of both graphs; while it is being made, the last one, if any. A newer one ends an older."""
+def _picture(session: Session) -> tuple[PackedLayout | None, bool]:
+    """Return the picture of both graphs and True; while it is being made, the last one, if any, and False.
+
+    A newer one ends an older.
+    """
     before, after = _visible(session, "Original"), _visible(session, "Now")
     wanted = (before.digest, after.digest)
     if session.laying_out is None or session.laying_out[0] != wanted:
@@ -128,7 +130,7 @@ def _picture(session: Session) -> PackedLayout | None:
         session.laying_out = None  # whoever tries again begins anew
         raise
     session.picture = made or session.picture
-    return session.picture
+    return session.picture, made is not None
 
 
 def _boxes(picture: PackedLayout, shown: str) -> VisibleGraph:

@@ -74,9 +74,9 @@ class OwnRule:
     def ask(self, session: Session) -> Job[Answer]:
         """Return the work on the answer to the text as it is, begun where it is new. It ends the one before."""
         if self.of is None or self.of() is not session or self.process is None:
-            self._begin(session)
-        process = self.process
-        assert process is not None
+            process = self._begin(session)
+        else:
+            process = self.process
         session.at_rest[_KEY] = process.close  # each time: a session that has rested has let go of it
         asked = (self.text, self.wants_check or self.asked == (self.text, True))
         if self.job is None or self.asked != asked or _is_lost(self.job):
@@ -93,13 +93,14 @@ class OwnRule:
             self.job = Job(work, presence())
         return self.job
 
-    def _begin(self, session: Session) -> None:
-        """Hold the graph of a session in a process, which ends when the session rests, and when it is gone."""
+    def _begin(self, session: Session) -> RuleProcess:
+        """Return a new process with the graph of a session, which ends when the session rests, and when it is gone."""
         self.close()
         args, kwargs = session.opened.inputs
         process = RuleProcess(session.opened.pristine, args, kwargs)
         self.process, self.of = process, weakref.ref(session)
         weakref.finalize(session, process.close)
+        return process
 
     def close(self) -> None:
         """End the process; the text stays."""
