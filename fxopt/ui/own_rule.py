@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from fxopt.errors import CancelledError
+from fxopt.errors import CancelledError, FxoptError
 from fxopt.lessons.facts import RULE_TAB
+from fxopt.ui.acts import alone
 from fxopt.ui.folders import is_served_here
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.markdown import counted
@@ -20,6 +21,7 @@ from fxopt.ui.workshop import code_allowed
 from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
 from fxopt.writing import TEMPLATES, Answer, RuleProcess
+from fxopt.writing.reading import passes_of
 
 NAME = "your rule"
 """The rule in the legend of the graph."""
@@ -55,6 +57,14 @@ class OwnRule:
     process: RuleProcess | None = None
     of: weakref.ref[Session] | None = None
     """The session whose graph the process holds."""
+
+    @property
+    def is_lawful(self) -> bool:
+        """Whether the laws were checked of the text as it is, and hold."""
+        answer = self.answer
+        if answer is None or self.asked != (self.text, True) or answer.faults:
+            return False
+        return bool(answer.found) and all(one.checked for one in answer.found)
 
     def put(self, text: str, *, may_run: bool) -> None:
         """Put a text into the editor, in place of the one that is there."""
@@ -151,6 +161,23 @@ def present_answer(session: Session) -> Answer | None:
     if mine is None or mine.of is None or mine.of() is not session or mine.asked[0] != mine.text:
         return None
     return mine.job.result if mine.job is not None else None
+
+
+@alone
+def put_into_list(session: Session) -> None:
+    """Take the rules of the text, whose laws hold, into the list of passes, where they are switched like any.
+
+    They take the place of those that the list has of an earlier text.
+
+    Raises:
+        FxoptError: a built-in pass has the name of one.
+    """
+    passes, fault = passes_of(own_rule().text)
+    if fault is not None:
+        raise FxoptError(str(fault))
+    for one in passes:
+        session.workbench.add(one)
+    session.view = session.view.looking_at(passes[-1].name)
 
 
 def marks_of_rule(answer: Answer | None, index: int) -> Mapping[str, Sequence[Mark]]:

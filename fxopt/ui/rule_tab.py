@@ -9,7 +9,7 @@ import streamlit as st
 from fxopt.errors import FxoptError
 from fxopt.ui.going import go_to
 from fxopt.ui.markdown import code, counted, escaped
-from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule
+from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule, put_into_list
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 from fxopt.ui.tab import Tab
@@ -20,6 +20,11 @@ from fxopt.writing.rule_process import MOST_TEXT
 LISTED = 8
 """The most matches, and near misses, that are listed."""
 ROWS = 12, 20
+BEFORE_THE_LIST = "Check the laws first: a rule that obeys them can stand among the passes"
+INTO_THE_LIST = (
+    "It stands among the passes then, and is switched, undone, compared and measured like any. "
+    "It runs where the page runs, without the limits of this tab."
+)
 _NOT_ALLOWED = (
     "A rule that you write is Python, and is run on the machine that serves the page. Start it there with "
     "`fxopt app --allow-code` to write one. These are the rules that come with fxopt, to be read."
@@ -54,6 +59,8 @@ def _editor(session: Session, mine: OwnRule) -> None:
                      on_change=acting(session, _take_template))  # fmt: skip
         st.button("Check the laws", key="check rule", on_click=acting(session, _check),
                   disabled=not mine.may_run, help="Runs fxopt.testing.check_pass on the open model")  # fmt: skip
+        st.button("Put into the list", key="list rule", on_click=acting(session, put_into_list), args=(session,),
+                  disabled=not mine.is_lawful, help=INTO_THE_LIST if mine.is_lawful else BEFORE_THE_LIST)  # fmt: skip
         st.download_button("Save", mine.text, "rule.py", "text/x-python", key="save rule", on_click="ignore",
                            icon=":material/download:")  # fmt: skip
         load = st.popover("Load", key="load rule")

@@ -102,7 +102,8 @@ class Session:
         A click on one of its switches may be on its way, so the switches are taken over with their obeyed places.
         """
         self.switches = other.switches
-        self.workbench.choose(other.workbench.choices, other.workbench.edits)
+        before = other.workbench
+        self.workbench.choose(before.choices, (*before.added, *before.edits))
         self.view = other.view.resumed()
 
     def rest(self) -> None:

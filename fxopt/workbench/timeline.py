@@ -86,7 +86,11 @@ def _told(
     on, off = ([site for name, site in keys if name == state.name] for keys in (came, went))
     if isinstance(state.pass_, Edit):
         return _of_edit(state.pass_, before, after)
-    if after is None or not after.on:
+    if before is None and after is not None and not after.on:
+        return f"Into the list: {_name(state)}"
+    if after is None:
+        return f"Out of the list: {_name(state)}"
+    if not after.on:
         return f"{_name(state)} off"
     if before is None or not before.on:
         return f"{_name(state)} at {_places(on)}" if on else f"{_name(state)} on, at no site"
@@ -110,7 +114,8 @@ def _places(sites: Sequence[str]) -> str:
 def _joined(parts: Sequence[str], before: Choices, after: Choices, states: dict[str, PassState]) -> str:
     if len(parts) == 1:
         return parts[0]
-    if parts and not any(choice.on for choice in after):
+    are_the_same = {choice.signature for choice in before} == {choice.signature for choice in after}
+    if parts and are_the_same and not any(choice.on for choice in after):
         return "Everything off"
     if parts:
         return f"At once: {'; '.join(parts)}"

@@ -101,6 +101,8 @@ class Workbench:
     def another(self) -> Workbench:
         """Return another workbench for the same graph module and passes, at the start: every pass off, no history.
 
+        Passes that were added come with the choices that have them (`choose`).
+
         Both share the fingerprint and the first scan, which are plain data, and each weight that a pass computes: the
         first workbench that needs it computes it, and it is the same tensor in the current graphs of all. So all of
         these are read-only, like the weights of the pristine graph, which they all share. The weights that were used
@@ -110,9 +112,10 @@ class Workbench:
         """
         new = type(self).__new__(type(self))
         new.pristine, new.fingerprint, new._first = self.pristine, self.fingerprint, self._first
-        new._given, new._by_signature = self._given, {pass_.signature: pass_ for pass_ in self._given}
+        new._given = self._given
+        new._by_signature = {pass_.signature: pass_ for pass_ in (*self._given, *self.added)}
         new._fingerprints = Fingerprint(self._fingerprints)
-        new._history = History(tuple(map(Choice, new._by_signature)))
+        new._history = History(tuple(Choice(pass_.signature) for pass_ in self._given))
         new._graph = self._graph.another(self._first, new.choices)
         return new
 
@@ -156,6 +159,11 @@ class Workbench:
     def edits(self) -> tuple[Edit, ...]:
         """The edits made by hand, the oldest first, whether they are on or off."""
         return tuple(pass_ for pass_ in self.passes if isinstance(pass_, Edit))
+
+    @property
+    def added(self) -> tuple[Pass[Any], ...]:
+        """The passes that were added, the oldest first, whether they are on or off."""
+        return tuple(one for one in self.passes if one not in self._given and not isinstance(one, Edit))
 
     @property
     def known(self) -> tuple[Pass[Any], ...]:
@@ -319,25 +327,45 @@ class Workbench:
         others = [*self.choices[:i], *self.choices[i + 1 :]]
         return (*others[:to], self.choices[i], *others[to:])
 
-    def choose(self, choices: tuple[Choice, ...], edits: Iterable[Edit] = ()) -> None:
+    def choose(self, choices: tuple[Choice, ...], edits: Iterable[Pass[Any]] = ()) -> None:
         """Bring the workbench to `choices`, which may come from another one with equal passes.
 
         Args:
-            edits: those of the other workbench, where it has some.
+            edits: those of the other workbench, where it has some, and the passes that were added there.
 
         Raises:
             FxoptError: the passes that the choices are of are not those of the workbench.
         """
         self._act(lambda: self._choose(choices, tuple(edits)))
 
-    def _choose(self, choices: tuple[Choice, ...], edits: tuple[Edit, ...]) -> None:
+    def _choose(self, choices: tuple[Choice, ...], edits: tuple[Pass[Any], ...]) -> None:
         known = self._by_signature | {edit.signature: edit for edit in edits}
-        given = {signature for signature, pass_ in known.items() if not isinstance(pass_, Edit)}
+        given = {pass_.signature for pass_ in self._given}
         signatures = {choice.signature for choice in choices}
         if len(signatures) != len(choices) or not given <= signatures <= known.keys():
             raise FxoptError("these choices are of other passes than the workbench has; give one for each of its own")
         self._by_signature = known
         self._go(choices)
+
+    def add(self, pass_: Pass[Any]) -> None:
+        """Take one more pass, switched off, as the last in the order; `undo` takes it away again.
+
+        It takes the place of one that was added before under the same name. The same one again changes nothing.
+
+        Raises:
+            FxoptError: the workbench was given a pass of this name.
+        """
+        expect(pass_, Pass, "Workbench.add", "a pass", "fxopt.as_pass makes one of a function")
+        self._act(lambda: self._add(pass_))
+
+    def _add(self, pass_: Pass[Any]) -> None:
+        if any(pass_.name == mine.name for mine in self._given):
+            raise FxoptError(f"the workbench has a pass {pass_.name} already; give the new one another name")
+        if any(pass_.signature == choice.signature for choice in self.choices):
+            return
+        others = tuple(one for one in self.choices if self._by_signature[one.signature].name != pass_.name)
+        self._by_signature[pass_.signature] = pass_
+        self._go((*others, Choice(pass_.signature)))
 
     def edit(self, edit: Edit) -> Edit:
         """Make an edit by hand, in the graph as it is now. `undo` takes it back.

@@ -1,4 +1,4 @@
-"""The rules of a text. It is Python, and is run: only in a process of its own, and only for whoever wrote it."""
+"""The rules of a text. It is Python, and is run: in a process of its own until its laws hold, for whoever wrote it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import linecache
 import re
 import sys
 import types
+import zlib
 from typing import Any
 
 import torch
@@ -18,7 +19,8 @@ from fxopt.writing.answer import Fault
 
 FILE = "your rule"
 """The name of the text in messages."""
-MODULE = "fxopt_written_rules"
+MODULE = "fxopt_written_rules_"
+"""With a number of the text behind it: rules of one name in two texts are two passes."""
 MOST_RULES = 20
 
 
@@ -32,8 +34,9 @@ def passes_of(text: str) -> tuple[tuple[Pass[Any], ...], Fault | None]:
         code = compile(text, FILE, "exec")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return (), _fault_of_syntax(error)
-    module = types.ModuleType(MODULE)
-    sys.modules[MODULE] = module
+    name = f"{MODULE}{zlib.crc32(text.encode())}"
+    module = types.ModuleType(name)
+    sys.modules[name] = module
     vars(module).update({"fxopt": sys.modules["fxopt"], "torch": torch, "nn": nn})
     try:
         exec(code, vars(module))
@@ -50,7 +53,7 @@ def _passes(module: types.ModuleType) -> tuple[Pass[Any], ...]:
     for value in vars(module).values():
         if isinstance(value, Rule):
             made[id(type(value))] = value
-        elif isinstance(value, type) and issubclass(value, Pass) and value.__module__ == MODULE:
+        elif isinstance(value, type) and issubclass(value, Pass) and value.__module__ == module.__name__:
             made[id(value)] = value()
     in_sets = {type(rule) for one in made.values() if isinstance(one, RuleSet) for rule in one.rules}
     return tuple(one for one in made.values() if type(one) not in in_sets)

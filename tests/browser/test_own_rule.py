@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.serving import ROOT, answering, free_port
-from tests.browser.visitor import Visitor
+from tests.browser.visitor import Visitor, switch_of
 
 RULE = """@fxopt.rewrite
 def mine(x: torch.Tensor, c: float | int):
@@ -26,7 +26,7 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
     command = [sys.executable, "-m", "fxopt", "app", "--allow-code", "--headless", f"--port={port}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with answering(command, port, tmp_path / "log.txt", tmp_path, environment):
-        Visitor(page, f"http://127.0.0.1:{port}?model=lesson_divisions")
+        visitor = Visitor(page, f"http://127.0.0.1:{port}?model=lesson_divisions")
         page.get_by_role("tab", name="Your rule").click()
         expect(page.get_by_text("remove_one").first).to_be_visible(timeout=180_000)  # torch is imported there
         picture(page, "begun")
@@ -44,6 +44,18 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
         write(editor, RULE.replace("mine", "newest"))
         check.dispatch_event("click")  # before the editor sends the text
         expect(page.get_by_text("newest obeys").first).to_be_visible(timeout=180_000)
+        put = page.get_by_role("button", name="Put into the list")
+        expect(put).to_be_enabled(timeout=180_000)
+        put.click()
+        switch = page.locator(switch_of("newest"))
+        expect(switch).to_have_count(1, timeout=60_000)
+        switch.locator("label").click()
+        visitor.sees_badge("1 site on")
+        picture(page, "in the list")
+        page.get_by_role("button", name="Undo").click()
+        visitor.sees_badge("restored, bit for bit")
+        page.get_by_role("button", name="Undo").click()
+        expect(switch).to_have_count(0, timeout=60_000)
         page.goto("about:blank")  # before its server ends
 
 
