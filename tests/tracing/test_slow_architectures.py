@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import subprocess
 import sys
 import time
 from typing import Any
@@ -12,6 +14,7 @@ import torch
 from torch import nn
 
 from fxopt.tracing import CaptureError, CaptureReport, budget, capture
+from tests.tracing.small_configs import shrunk
 from tests.tracing.zoo import Perceptron, build, vector
 
 
@@ -81,6 +84,46 @@ def test_after_a_spent_budget_the_batch_is_still_free(batch: int, monkeypatch: p
     assert spent == [report.tried[-1]], "one way spends it, and no other of as many sizes is tried"
     assert (report.rung, list(report.free)) == ("symbolic", ["batch"])
     torch.testing.assert_close(gm(vector(3)), model(vector(3)))
+
+
+class Busy:
+    """A machine on which other work takes almost all of the time: an hour goes by between two looks at the clock."""
+
+    def __init__(self) -> None:
+        self.hours = 0
+
+    def perf_counter(self) -> float:
+        self.hours += 1
+        return self.hours * 3600.0
+
+    thread_time = staticmethod(time.thread_time)
+
+
+def test_time_that_other_work_takes_is_not_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Busy()
+    monkeypatch.setattr(budget, "time", clock)
+    report = capture(build(AsksForLength), (vector(4),)).meta["fxopt"]
+    assert clock.hours > 10
+    assert (report.rung, "batch" in report.free) == ("symbolic", True)
+    assert not any("budget" in each.reason for each in report.tried)
+
+
+@pytest.mark.slow
+def test_qwen3_next_keeps_its_free_sizes_on_a_busy_machine() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    model = transformers.Qwen3NextModel(shrunk(transformers.Qwen3NextConfig())).eval()
+    work = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(work) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        report: CaptureReport = capture(model, kwargs={"input_ids": text_of(16)}, verify=False).meta["fxopt"]
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert report.rung == "symbolic", report
+    assert "batch" in report.free
+    assert not any("budget" in each.reason for each in report.tried)
 
 
 # ---------------------------------------------------------------- models that decide by data
