@@ -47,7 +47,8 @@ class TensorState(NamedTuple):
 
 def is_plain(tensor: torch.Tensor) -> bool:
     """Check that `tensor` is torch's own and has its numbers in memory, by strides."""
-    return type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout == torch.strided and not tensor.is_meta
+    known = type(tensor) in (torch.Tensor, nn.Parameter) and tensor.layout == torch.strided
+    return known and not tensor.is_meta and not tensor.is_nested
 
 
 def counts_writes(tensor: torch.Tensor) -> bool:

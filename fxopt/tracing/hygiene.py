@@ -102,6 +102,8 @@ def has_same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _strided_parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    if tensor.is_nested:
+        return tensor.unbind()
     if tensor.layout is torch.strided:
         return (tensor,)
     if tensor.layout is torch.sparse_coo:

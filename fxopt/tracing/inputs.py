@@ -74,8 +74,15 @@ class Inputs:
 
 
 def identifier(text: str) -> str:
+    """Return a name for an input that any function may give an argument.
+
+    >>> identifier("hidden states"), identifier("_x"), identifier("_1"), identifier("class")
+    ('hidden_states', 'x', 'input_1', 'class_')
+    """
     name = re.sub(r"\W+", "_", text).strip("_") or "input"
-    return f"{name}_" if keyword.iskeyword(name) or name[0].isdigit() else name
+    if name[0].isdigit():
+        return f"input_{name}"
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 class _Names:

@@ -121,6 +121,9 @@ def _refuse_what_no_graph_can_hold(model: nn.Module) -> None:
         if is_lazy(parameter):
             subject = f"{name} of {type(model).__name__} has no shape yet, and a capture must not give it one:"
             raise CaptureError(subject, remedies=("run the model once on the example",))
+        if parameter.is_nested:
+            subject = f"{name} of {type(model).__name__} is a nested tensor, which torch neither copies nor compares:"
+            raise CaptureError(subject, remedies=("keep its parts padded in one tensor, or each under its own name",))
     if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
         subject = "an autocast region around the capture would not be part of the graph:"
         raise CaptureError(subject, remedies=("capture outside of it, with a model that enters it in forward",))

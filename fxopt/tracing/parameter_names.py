@@ -1,4 +1,4 @@
-"""Inputs called like something that generated code uses: `torch`, `inf`, `nan`, `device`, `slice`.
+"""Inputs and layers called like something that generated code uses: `torch`, `inf`, `nan`, `device`, `slice`.
 
 A placeholder called `inf` is a parameter called `inf` of the generated function, which hides the constant: torch writes
 infinity as ``inf`` (pytorch#198072). The input keeps its name, since calls give it by keyword; the generated code
@@ -31,7 +31,15 @@ def hidden_names(graph: Graph) -> list[str]:
 
 
 def keep_apart(graph: Graph) -> None:
-    """Let the generated code of `graph`, and of its copies and pickles, bring back the names that its inputs hide."""
+    """Let the generated code of `graph`, and of its copies and pickles, bring back the names that its inputs hide.
+
+    A node called ``self``, as that of a layer of this name, gets another name: the code calls the graph module that.
+    """
+    called_self = [node for node in graph.nodes if node.name == "self"]
+    for node in called_self:
+        node._rename("self_")
+    if called_self:
+        graph._tracer_cls = _KeepsApart
     if hidden_names(graph):
         graph.on_generate_code(lambda previous: _bringing_back)
         graph._tracer_cls = _KeepsApart

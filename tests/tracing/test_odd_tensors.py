@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -139,3 +140,12 @@ def test_layers_inside_vmap_are_not_blamed_on_export() -> None:
             assert "such as vmap, made of a linear layer" in miss.reason
             assert "run_decompositions" not in str(miss)
             assert "outside of vmap" in miss.remedy
+
+
+def test_a_nested_tensor_is_refused_by_its_name() -> None:
+    model = nn.Linear(4, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that they are a prototype
+        model.register_buffer("parts", torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    with pytest.raises(CaptureError, match=r"(?s)parts of Linear is a nested tensor.*padded in one tensor"):
+        capture(model, (torch.ones(2, 4),))

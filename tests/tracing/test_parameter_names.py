@@ -96,6 +96,36 @@ def test_an_input_called_self_is_refused() -> None:
         capture(named("self"), (X, Y))
 
 
+class HasSelf(nn.Module):
+    """A layer, a parameter and a part of one are called self."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add_module("self", nn.Linear(4, 4))
+        self.part = nn.ParameterDict({"self": nn.Parameter(torch.randn(4))})
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.get_submodule("self")(x) * self.part["self"]
+
+
+@pytest.mark.parametrize("rung", ["plain", "symbolic"])
+def test_a_layer_may_be_called_self(rung: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if rung == "symbolic":
+        monkeypatch.setattr(rungs, "is_plain", lambda model: False)
+    model = HasSelf().eval()
+    gm = capture(model, (X,))
+    assert gm.meta["fxopt"].rung == rung
+    for twin in (gm, copy.deepcopy(gm), pickle.loads(pickle.dumps(gm))):
+        torch.testing.assert_close(twin(X), model(X))
+
+
+def test_an_input_called_like_a_number_gets_a_name() -> None:
+    model = named("_1")
+    gm = capture(model, (X, Y))
+    assert same(gm(X, Y), model(X, Y))
+    assert same(gm(input_1=X, y=Y), model(X, Y))
+
+
 class OneLetter(nn.Module):
     """Its inputs differ in underscores alone, and one would be called self without its own."""
 
