@@ -82,7 +82,7 @@ ARCHITECTURES = (
     Architecture(
         key="gpt2",
         title="GPT-2",
-        shows="Its layers are Conv1D, which linear passes leave alone; output weights are tied to the embedding.",
+        shows="Its layers are Conv1D, which “Addmm to linear” makes linear for other passes; output weights are tied.",
         model="GPT2LMHeadModel",
         config="GPT2Config",
         sizes=_text(1024),

@@ -14,6 +14,7 @@ GLOSSARY = {
     "≈ rounding": "The rewrite computes the same formula, and only the last digits may be rounded otherwise.",
     "~ approximate": "The rewrite computes another formula that comes close.",
     "≠ changes results": "The rewrite returns other numbers on purpose.",
+    "index arithmetic": "Calls that compute positions, sizes and masks rather than features; a run of them is one box.",
     "free": "A size, such as the batch, at which the graph runs as it is, whatever the example had.",
     "replayed": "The captured graph was run on the example, and its outputs are those of the model.",
     "restored": "The graph, its modules, weights and code are bit for bit those of before the first switch.",

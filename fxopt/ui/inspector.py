@@ -12,6 +12,7 @@ from fxopt.edits import Probe
 from fxopt.graph.nodes import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
 from fxopt.ui.edit_form import edit_form
 from fxopt.ui.example import run_example
+from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.going import go_to
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel
@@ -20,6 +21,7 @@ from fxopt.ui.verdict_list import said, verdict_list
 from fxopt.ui.view_state import Shown
 from fxopt.ui.viewing import fold, show
 from fxopt.ui.whole_graph import ASKED, whole_graph
+from fxopt.view.node_view import PART
 
 MANY = 8
 """The most inputs or users that are offered as buttons."""
@@ -56,7 +58,7 @@ def _module(session: Session, path: str) -> None:
     inside = [node for node in view.nodes if any(path == outer for outer, _ in node.modules)]
     kind = view.module_classes.get(path, "")
     st.markdown(f"**{escaped(path)}**")
-    st.caption(f"Module {code(kind)}" if kind else "Module")
+    st.caption(_kind_of_box(path, kind))
     opened = path in session.open_modules
     st.button(
         "Fold the module" if opened else "Open the module",
@@ -73,6 +75,15 @@ def _module(session: Session, path: str) -> None:
             near = f", {counted(len(misses), 'near miss', 'near misses')}" if misses else ""
             said(session, state.name, f"{counted(len(sites), 'site')}{near}")
             _links(session, f"{state.name} in {path}", [*sites, *misses])
+
+
+def _kind_of_box(path: str, kind: str) -> str:
+    """Return what a folded box stands for: a module, or calls that fxopt itself has put into one box."""
+    if kind != PART:
+        return f"Module {code(kind)}" if kind else "Module"
+    word = "index arithmetic"
+    told = GLOSSARY[word] if path.rpartition("[")[2].startswith(word) else "A part of a module with many calls."
+    return f"No module of the model. {told}"
 
 
 # ---- a node

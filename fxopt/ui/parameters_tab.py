@@ -24,13 +24,13 @@ def _draw(session: Session) -> None:
     table = parameters_of(session)
     _totals(table)
     # While the graph is unchanged, the table is left out: it would cost the first view of the page half a second.
-    every = st.toggle("Every module by itself", key="every module")
+    every = st.toggle("A line for each module", key="every module")
     if every:
         _table(_by_module(table.rows), "parameter table")
     elif table.changed_rows:
         _table(_by_site(session, table), "parameters by site")
     else:
-        st.caption("Every module holds what it held.")
+        st.caption("No module has other parameters than in the original.")
     if table.ties:
         st.caption(f"Counted once: {escaped('; '.join(table.ties))}.")
 

@@ -36,7 +36,7 @@ def told_in_a_line(state: PassState, elsewhere: Mapping[str, int]) -> str:
 
 def _words(state: PassState, elsewhere: Mapping[str, int]) -> list[str]:
     parts = [f"{state.sites_on} of {counted(len(state.sites), 'site')} on" if state.sites else "no site"]
-    parts += [f"{count} of them rewritten by {name} instead" for name, count in elsewhere.items()]
+    parts += [f"{name} rewrites {count} of them instead" for name, count in elsewhere.items()]
     if state.misses:
         parts.append(counted(len(state.misses), "near miss", "near misses"))
     if state.sites:

@@ -102,6 +102,8 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
         ask_about(session, state.name)
         if looked_at:
             _order(session, state)
+            for name, count in taken.items():
+                st.caption(f"{escaped(session.called(name))} is on, and rewrites {count} of these sites instead.")
             if _is_idle(state):
                 st.caption(escaped(_need_of(state)))
             site_list(session, state)
@@ -170,10 +172,11 @@ def _behind_the_edits(session: Session, state: PassState) -> None:
     told = " and ".join(f"{counted(len(sites), 'site')} {word}" for sites, word in parts if sites)
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key=f"before edits {state.name}"):
         edits = counted(len(standing.edits), "edit by hand", "edits by hand")
-        st.caption(f"It runs before {edits}; behind, it finds {told or 'the same sites'}.")
+        behind = "it" if len(standing.edits) == 1 else "them"
+        st.caption(f"It runs before {edits}; after {behind}, the pass would find {told or 'the same sites'}.")
         if told:
             st.button(
-                "Run it behind",
+                "Run it after the edits",
                 key=f"run behind the edits {state.name}",
                 help=", ".join(map(code, (*standing.more, *standing.fewer)[:FEW])),
                 type="tertiary",

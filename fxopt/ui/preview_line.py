@@ -68,7 +68,7 @@ def _draw(session: Session) -> None:
             "preview", key, lambda: preview(session.workbench, pointed.state.pass_, pointed.sites)
         )
         number = list(session.styles).index(pointed.state.name)
-        act = "would change nothing" if shown.is_empty else f"would do: {escaped(str(shown))}"
+        act = "would change nothing" if shown.is_empty else escaped(_sentence(shown))
         told = f"**{escaped(pointed.title)}** {act if shown.turns_on else f'is on; turned off, it {act}'}."
         marks = [[name, Mark(kind, number).kind, number] for name, kind in _marks_of(shown)]
     past, word = _act_pointed(session), "PREVIEW"
@@ -87,6 +87,19 @@ def _draw(session: Session) -> None:
             "styles": [[style.name, style.letter, style.color] for style in session.styles.values()],
         }
         _hover(key=KEY, data=data, on_over_change=acting(session, partial(_remember_where, session)))
+
+
+def _sentence(shown: Preview) -> str:
+    """Return the effect of a switch as the rest of a sentence.
+
+    >>> _sentence(Preview("FoldBatchNorm", None, True, removed=("a", "b"), changed=("c",), ops_delta=-2))
+    'would remove 2 nodes and change 1: −2 operations'
+    """
+    kinds = [("remove", shown.removed), ("create", shown.created), ("change", shown.changed)]
+    acts = [f"{verb} {len(names):,}" for verb, names in kinds if names]
+    acts[0] += " node" if acts[0].endswith(" 1") else " nodes"
+    told = f"would {' and '.join(filter(None, (', '.join(acts[:-1]), acts[-1])))}"
+    return ": ".join(filter(None, (told, shown.sizes)))
 
 
 def _remember_where(session: Session) -> None:

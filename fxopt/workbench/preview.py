@@ -46,14 +46,18 @@ class Preview:
         1 created, 3 changed; +1 operation
         """
         kinds = [(self.removed, "removed"), (self.created, "created"), (self.changed, "changed")]
+        nodes = ", ".join(f"{len(names)} {kind}" for names, kind in kinds if names)
+        return "; ".join(filter(None, (nodes, self.sizes))) or "nothing would change"
+
+    @property
+    def sizes(self) -> str:
+        """The changes in the counts of parameters, calls and matrix products, in words."""
         deltas = [
             (self.parameters_delta, "parameter"),
             (self.ops_delta, "operation"),
             (self.products_delta, "matrix product"),
         ]
-        nodes = ", ".join(f"{len(names)} {kind}" for names, kind in kinds if names)
-        sizes = ", ".join(f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta)
-        return "; ".join(filter(None, (nodes, sizes))) or "nothing would change"
+        return ", ".join(f"{'+' if delta > 0 else '−'}{_counted(abs(delta), word)}" for delta, word in deltas if delta)
 
 
 def preview(wb: Workbench, pass_: Pass[Any] | str, site: Sites = None) -> Preview:

@@ -37,7 +37,7 @@ def _tab(name: str) -> Callable[[Visitor], None]:
 
 def _point(visitor: Visitor) -> None:
     visitor.page.locator(".st-key-pass-C-row").hover()
-    visitor.sees("would do: 5 removed")
+    visitor.sees("would remove 5 nodes")
 
 
 def _node(visitor: Visitor) -> None:

@@ -78,7 +78,7 @@ def test_g_goes_to_the_code_and_back_to_the_graph(visit: Open) -> None:
 def test_pointing_at_a_pass_shows_what_it_would_do_and_going_away_ends_it(visit: Open) -> None:
     visitor = visit()
     visitor.page.locator(".st-key-pass-B-row").hover()
-    visitor.sees("would do: 1 removed, 1 changed")
+    visitor.sees("would remove 1 node and change 1")
     visitor.wait_for_marks("head_norm", "removed")
     word = "getComputedStyle(__fxopt.views[0].stage, '::before').content"
     assert visitor.page.evaluate(word) == '"PREVIEW"'

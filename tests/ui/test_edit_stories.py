@@ -227,4 +227,4 @@ def test_a_pass_that_finds_the_same_sites_behind_the_edits_says_so(app: AppTest)
     change(app, "constant truediv args[1]", "2.0")
     apply(app)
     assert [state.name for state in bench.states][:2] == ["MergeLinears", bench.edits[0].name]
-    assert "It runs before 1 edit by hand; behind, it finds the same sites." in texts(app)
+    assert "It runs before 1 edit by hand; after it, the pass would find the same sites." in texts(app)

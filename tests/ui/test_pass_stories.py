@@ -187,7 +187,7 @@ def test_passes_without_a_site_stand_in_one_line_and_open_with_their_reason(app:
 
 def test_a_pass_whose_sites_a_later_one_rewrites_says_so(app: AppTest) -> None:
     toggle(app, "FoldBatchNorm").set_value(True).run()
-    assert "0 of 4 sites on; 4 of them rewritten by Fold any batch norm instead" in pass_lines(app)
+    assert "0 of 4 sites on; Fold any batch norm rewrites 4 of them instead" in pass_lines(app)
 
 
 def test_a_newcomer_reads_what_this_is_and_tries_one_thing(app: AppTest) -> None:
@@ -264,8 +264,8 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
 def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
     bench = session(app).workbench
     for row, told in (
-        ("pass A", "would do: 4 removed, 4 changed; −144 parameters, −4 operations"),
-        ("site A stem_norm", "would do: 1 removed, 1 changed; −32 parameters, −1 operation"),
+        ("pass A", "would remove 4 nodes and change 4: −144 parameters, −4 operations"),
+        ("site A stem_norm", "would remove 1 node and change 1: −32 parameters, −1 operation"),
         ("site A nowhere", "Point at a pass"),
         ("pass D", "Point at a pass"),
     ):
@@ -278,7 +278,7 @@ def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(a
     assert "Point at a pass" in texts(app)
     session(app).view = replace(session(app).view, pointed_at=("pass A", session(app).workbench.choices))
     app.run()
-    told = "is on; turned off, it would do: 4 created, 4 changed; +144 parameters, +4 operations"
+    told = "is on; turned off, it would create 4 nodes and change 4: +144 parameters, +4 operations"
     assert told in texts(app).replace("\\", "")
 
 
@@ -288,7 +288,7 @@ def test_a_pass_with_other_sites_behind_the_edits_runs_there_by_a_button(app: Ap
     bench.turn_off(FOLD, "stem_norm")
     edit = bench.edit(Delete("stem_norm", "stem_conv"))
     app.run()
-    assert "It runs before 1 edit by hand; behind, it finds 1 site fewer." in texts(app)
+    assert "It runs before 1 edit by hand; after it, the pass would find 1 site fewer." in texts(app)
     app.button(key=f"run behind the edits {FOLD}").click().run()
     assert not app.exception
     names = [state.name for state in bench.states]
