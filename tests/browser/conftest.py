@@ -13,8 +13,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.browser.chromium import CHROMIUM, CHROMIUM_OPTIONS
+from tests.browser.graph import SCRIPT, Graph, OpenGraph
 from tests.browser.serving import ROOT, answering, free_port, served
-from tests.browser.visitor import APP, TOUR_ENDED, Open, Visitor
+from tests.browser.visitor import APP, TOUR_ENDED, Visitor
 
 collect_ignore = [
     "explore_script.py",
@@ -115,3 +116,9 @@ def _forget(context: BrowserContext, origins: Iterable[str]) -> None:
 @pytest.fixture
 def visit(page: Page, serve: Callable[..., str]) -> Open:
     return lambda: Visitor(page, serve(APP))
+
+
+@pytest.fixture
+def open_graph(page: Page, serve: Callable[..., str]) -> OpenGraph:
+    """Opens a graph of `graph_script.py` on a page of its own."""
+    return lambda name: Graph(page, f"{serve(SCRIPT)}?graph={name}")

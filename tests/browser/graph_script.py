@@ -1,4 +1,4 @@
-"""A page with one graph, for test_graph_component.py: `streamlit run graph_script.py`, opened at `?graph=NAME`."""
+"""A page with one graph, for the tests of graphs: `streamlit run graph_script.py`, opened at `?graph=NAME`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two graphs side by side that share their selection, for test_graph_component.py."""
+"""Two graphs side by side that share their selection, for the tests of graphs."""
 
 from __future__ import annotations
 
