@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from tests.browser.chromium import CHROMIUM, CHROMIUM_OPTIONS
 from tests.browser.graph import SCRIPT, Graph, OpenGraph
 from tests.browser.serving import ROOT, answering, free_port, served
-from tests.browser.visitor import APP, TOUR_ENDED, Visitor
+from tests.browser.visitor import APP, TOUR_ENDED, Open, Visitor
 
 collect_ignore = [
     "explore_script.py",
