@@ -22,7 +22,8 @@ from fxopt.process.module_calls import module_calls
 from fxopt.recording.module_state import ModuleState, tensors_of
 from fxopt.recording.tensor_snapshot import TensorSnapshot
 from fxopt.rules.matching import Binding
-from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, failure, first_yield, terms_in
+from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, terms_in
+from fxopt.rules.pattern_reading import failure, first_yield
 from fxopt.rules.requirement import RequirementError, met
 from fxopt.rules.stand_in import FreeSize, Writer
 

@@ -23,7 +23,8 @@ from fxopt.graph.marks import made_by
 from fxopt.graph.site import Miss
 from fxopt.rules.matching import Binding, NoBinding, bind
 from fxopt.rules.metadata_readers import Redirects, redirect_conditions
-from fxopt.rules.pattern import Kind, Parameter, Pattern, read_pattern, terms_in
+from fxopt.rules.pattern import Kind, Parameter, Pattern, terms_in
+from fxopt.rules.pattern_reading import read_pattern
 from fxopt.rules.placing import place
 from fxopt.rules.replacement import Replacement, run_rule
 from fxopt.rules.rule_pass import RuleMatch, RulePass
