@@ -3,7 +3,8 @@
 from fxopt.evidence.costs import Costs, CriticalPath, critical_path, parameter_costs
 from fxopt.evidence.difference import Difference, difference
 from fxopt.evidence.divergence import Divergence, first_difference
-from fxopt.evidence.latency import LatencyReport, Round, measure, report_of
+from fxopt.evidence.latency import measure
+from fxopt.evidence.latency_report import LatencyReport, Round, report_of
 from fxopt.evidence.memory import Demand, demand_of
 from fxopt.evidence.node_times import NodeTimes, node_times
 from fxopt.evidence.numerics import NumericsReport, compare_outputs

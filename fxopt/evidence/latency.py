@@ -5,37 +5,24 @@ So a round measures the original, the new graph, and the original once more as a
 order, and only ratios within a round are used. The figure is their median, with an interval between two of the
 ordered ratios. A difference is claimed where that whole interval lies beyond the whole interval of the
 original against itself. Times are CPU time of this thread, with torch held to one thread; with more threads, they are
-times on the wall, which other work on the machine lengthens for all sides alike.
-
-The interval inverts the sign test (Thompson 1936; David and Nagaraja, Order Statistics, 3rd ed., section 7.1): of n
-rounds, fewer than k lie on one side of the truth with the probability that a fair coin shows fewer than k heads. The
-noise may have any shape. That the coin is fair, and each round has one of its own, follows from the random order within
-a round: for any two moments that the noise slows down, each of the two models is as likely to have met either, also
-where the noise of one round goes on in the next. The percentile bootstrap of the median, by contrast, covers 92 %
-instead of 95 % with 15 rounds. The probability aimed at is beyond 95 %, since a longer sample meets bursts in another
-measure than a shorter one.
+times on the wall, which other work on the machine lengthens for all sides alike. `latency_report.py` has the interval.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import os
-import platform
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
+from fxopt.evidence.latency_report import LatencyReport, Round, report_of
 from fxopt.evidence.running import RunStoppedError, copied, left_as_it_was, stopping
 from fxopt.process.locks import free_in_forks
 
@@ -43,11 +30,8 @@ SAMPLE_SECONDS = 0.02
 WARM_UPS = 2
 LONG_SECONDS = 1.0
 """Runs that take longer can be ended between two calls of torch, at some microseconds a call, for all sides alike."""
-FEWEST_ROUNDS = 6
-"""With fewer, the smallest and the largest ratio hold the truth between them less than 95 times of 100."""
 
 _BEFORE, _AFTER, _CONTROL = "before", "after", "control"
-_COVERED = 0.975
 _MOST_CALLS = 10_000
 _SHORTEST = 1e-9  # the clock stood still
 
@@ -57,81 +41,6 @@ _PATIENCE = 0.2
 
 Clock = Callable[[], float]
 Progress = Callable[[float], bool | None]
-
-
-@dataclass(frozen=True)
-class Round:
-    """Seconds for one call, measured side by side; `control` is the original again."""
-
-    before: float
-    after: float
-    control: float
-
-
-@dataclass(frozen=True)
-class LatencyReport:
-    """The result of a measurement. A `ratio` above 1 means that the new graph is faster, by that factor.
-
-    `low` and `high` bound its interval, which holds the truth at least 95 times of 100, `control_low` and
-    `control_high` that of the original against itself. All are NaN before the first full round. `stopped` is the reason
-    for an early end, if it ended early.
-    """
-
-    rounds: tuple[Round, ...]
-    ratio: float
-    low: float
-    high: float
-    control_low: float
-    control_high: float
-    calls_per_sample: int
-    threads: int
-    machine: str
-    stopped: str | None = None
-    is_wall: bool = False
-    """True for times on the wall, False for CPU time of one thread."""
-
-    @property
-    def cancelled(self) -> bool:
-        return self.stopped == "cancelled"
-
-    @property
-    def before_ms(self) -> float:
-        """The median of one call of the original, in milliseconds."""
-        return _median([one.before for one in self.rounds]) * 1000
-
-    @property
-    def after_ms(self) -> float:
-        return _median([one.after for one in self.rounds]) * 1000
-
-    @property
-    def shown(self) -> bool:
-        """Does the whole interval lie further from 1 than any of the original against itself, on either side?"""
-        if len(self.rounds) < FEWEST_ROUNDS:
-            return False
-        noise = max(abs(math.log(self.control_low)), abs(math.log(self.control_high)))
-        return math.log(self.low) > noise or math.log(self.high) < -noise
-
-    def __repr__(self) -> str:
-        return f"LatencyReport({self.verdict})"
-
-    @property
-    def verdict(self) -> str:
-        """The answer in words, with the interval."""
-        if len(self.rounds) < FEWEST_ROUNDS:
-            return f"not enough rounds for an answer ({len(self.rounds)} of at least {FEWEST_ROUNDS})"
-        if not self.shown:
-            itself = f"; the original against itself [{self.control_low:.2f}, {self.control_high:.2f}]"
-            within = itself if not self.low <= 1 <= self.high else ""
-            return f"no difference shown [{self.low:.2f}, {self.high:.2f}]{within}"
-        if self.ratio > 1:
-            return f"{self.ratio:.2f}x faster [{self.low:.2f}, {self.high:.2f}]"
-        return f"{1 / self.ratio:.2f}x slower [{1 / self.high:.2f}, {1 / self.low:.2f}]"
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """A row for each round, in milliseconds for one call."""
-        rows = [(one.before * 1000, one.after * 1000, one.control * 1000) for one in self.rounds]
-        return pd.DataFrame(rows, columns=["before ms", "after ms", "before again ms"])
 
 
 def measure(
@@ -273,70 +182,6 @@ class _Bench:
         return calls
 
 
-def report_of(
-    rounds: list[Round], *, calls_per_sample: int = 1, stopped: str | None = None, wall_threads: int | None = None
-) -> LatencyReport:
-    """Return the statistics of some rounds, measured in any way: with `wall_threads`, on the wall with so many."""
-    ratios = [one.before / one.after for one in rounds]
-    low, high = interval_of(ratios)
-    control_low, control_high = interval_of([one.before / one.control for one in rounds])
-    return LatencyReport(
-        rounds=tuple(rounds),
-        ratio=_median(ratios),
-        low=low,
-        high=high,
-        control_low=control_low,
-        control_high=control_high,
-        calls_per_sample=calls_per_sample,
-        threads=wall_threads or 1,
-        machine=machine(),
-        stopped=stopped,
-        is_wall=wall_threads is not None,
-    )
-
-
-def interval_of(values: Sequence[float]) -> tuple[float, float]:
-    """Return the interval of the median, between the k-th smallest and the k-th largest of the values; NaN of none."""
-    if not values:
-        return math.nan, math.nan
-    ordered, outside = sorted(values), _outside(len(values))
-    return ordered[outside], ordered[-1 - outside]
-
-
-@functools.cache
-def _outside(count: int) -> int:
-    """Return how many of `count` ratios may lie outside at either end.
-
-    It is the largest `m` for which a fair coin, thrown `count` times, shows at most `m` heads or at most `m` tails with
-    a probability of at most 1 - `_COVERED`; 0 if there is none.
-
-    >>> [_outside(count) for count in (6, 8, 15, 30)]
-    [0, 0, 2, 8]
-    """
-    tail, outside = 1, -1
-    while 2 * tail <= (1 - _COVERED) * 2**count:
-        outside += 1
-        tail += math.comb(count, outside + 1)
-    return max(outside, 0)
-
-
-def _median(values: list[float]) -> float:
-    return float(np.median(values)) if values else math.nan
-
-
 def threads_here() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@functools.cache
-def machine() -> str:
-    """Return the processor's name and the number of its cores."""
-    name = platform.processor() or platform.machine()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return f"{name}, {os.cpu_count()} cores"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pandas as pd
 from torch import nn
 
-from fxopt.evidence.latency import FEWEST_ROUNDS, LatencyReport, Progress, measure
+from fxopt.evidence.latency import Progress, measure
+from fxopt.evidence.latency_report import FEWEST_ROUNDS, LatencyReport
 from fxopt.evidence.numerics import Inputs
 from fxopt.tracing.replay import first_line
 

@@ -8,7 +8,8 @@ import streamlit as st
 
 from fxopt.core import shared_copy
 from fxopt.evidence import LatencyReport, measure
-from fxopt.evidence.latency import FEWEST_ROUNDS, threads_here
+from fxopt.evidence.latency import threads_here
+from fxopt.evidence.latency_report import FEWEST_ROUNDS
 from fxopt.ui.charts import latency_chart
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing

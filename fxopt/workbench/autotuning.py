@@ -21,7 +21,8 @@ import pandas as pd
 from torch.fx import GraphModule
 
 from fxopt.core import Entry, Ledger, shared_copy
-from fxopt.evidence.latency import FEWEST_ROUNDS, LatencyReport, interval_of, measure
+from fxopt.evidence.latency import measure
+from fxopt.evidence.latency_report import FEWEST_ROUNDS, LatencyReport, interval_of
 from fxopt.evidence.node_times import paired_node_times
 from fxopt.evidence.running import RunStoppedError
 from fxopt.graph.nodes import TensorInfo, info_of, module_of, target_name

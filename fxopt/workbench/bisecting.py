@@ -11,7 +11,8 @@ from torch.fx import GraphModule
 
 from fxopt.core import Exactness, Ledger
 from fxopt.evidence.bisect import smallest_failing
-from fxopt.evidence.latency import FEWEST_ROUNDS, measure
+from fxopt.evidence.latency import measure
+from fxopt.evidence.latency_report import FEWEST_ROUNDS
 from fxopt.evidence.numerics import Inputs, Original
 from fxopt.evidence.running import RunStoppedError, stopping_unless
 from fxopt.workbench.choosing import without

@@ -13,7 +13,8 @@ from torch.fx import GraphModule
 from fxopt.core import FxoptError, Pass, shared_copy
 from fxopt.engines import CompiledRegion
 from fxopt.errors import expect_model
-from fxopt.evidence.latency import LatencyReport, measure, measuring
+from fxopt.evidence.latency import measure, measuring
+from fxopt.evidence.latency_report import LatencyReport
 from fxopt.evidence.numerics import NumericsReport, compare_outputs
 from fxopt.models import as_inputs
 from fxopt.passes import (

@@ -21,7 +21,7 @@ from torch import nn
 import fxopt
 from fxopt.core import shared_copy
 from fxopt.evidence import LatencyReport, NumericsReport, compare_outputs, measure
-from fxopt.evidence.latency import machine
+from fxopt.evidence.latency_report import machine
 from fxopt.workbench.optimize import Optimized
 
 ROOT = Path(__file__).parents[2]

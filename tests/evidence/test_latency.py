@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fxopt.evidence import Round, latency, measure, report_of
-from fxopt.evidence.latency import machine
+from fxopt.evidence.latency_report import machine
 
 X = (torch.ones(2),)
 

@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt import Recipe, Workbench
-from fxopt.evidence.latency import Round, report_of
+from fxopt.evidence.latency_report import Round, report_of
 from fxopt.workbench.autotuning import autotune
 
 X = torch.rand(4, 8)

@@ -17,7 +17,7 @@ from fxopt import Workbench
 from fxopt.core import Exactness, Pass
 from fxopt.edits import ReplaceModule, SetArgument
 from fxopt.evidence.bisect import smallest_failing
-from fxopt.evidence.latency import LatencyReport, Round, report_of
+from fxopt.evidence.latency_report import LatencyReport, Round, report_of
 from fxopt.models import model_source
 from fxopt.rules import rewrite
 from fxopt.workbench.bisecting import Place, bisect

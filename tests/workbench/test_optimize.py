@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 import fxopt
 from fxopt.core import shared_copy
 from fxopt.evidence import NodeTimes, latency
-from fxopt.evidence.latency import Round, report_of
+from fxopt.evidence.latency_report import Round, report_of
 from fxopt.packed import PackedConv2d, PackedLinear
 from fxopt.workbench.tuning import _ratio, packing_times
 
