@@ -88,9 +88,9 @@ class Step:
     picture: Picture | None = None
 
     @property
-    def pass_first_spoken_of(self) -> str:
-        """The name of the pass that it outlines first; empty if it outlines none."""
-        return next((one.pass_name for one in self.highlight if one.pass_name), "")
+    def pass_to_open(self) -> str:
+        """The pass of the first site that it outlines, which the list is to show; empty if it outlines none."""
+        return next((one.pass_name for one in self.highlight if one.kind == "site"), "")
 
     @property
     def figures_asked(self) -> Iterator[str]:

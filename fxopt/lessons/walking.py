@@ -79,7 +79,7 @@ class Walk:
         self._text = TEMPLATES[0].text  # as in the editor of the page
         self._numerics: tuple[tuple[Choice, ...], NumericsReport] | None = None
         self._latency: tuple[tuple[Choice, ...], LatencyReport] | None = None
-        self.begin(lesson.needs, *(step.pass_first_spoken_of for step in lesson.steps[:1]))
+        self.begin(lesson.needs, *(step.pass_to_open for step in lesson.steps[:1]))
 
     def begin(self, needs: Needs, focus: str = "") -> None:
         """Open a model anew, in the state that is needed; the list shows the sites of the pass in focus, if any.
@@ -189,11 +189,11 @@ def faults_of(
         try:
             if step.reset is not None:
                 again = Walk(lesson, open_, measure, ask)
-                again.begin(step.reset, step.pass_first_spoken_of)
+                again.begin(step.reset, step.pass_to_open)
                 for fault in _walked(again, step, wanted):
                     yield LessonError(f"begun with its reset, {fault.reason}", fault.line)
             if step.needs is not None:
-                walk.begin(step.needs, step.pass_first_spoken_of)
+                walk.begin(step.needs, step.pass_to_open)
             yield from _walked(walk, step, wanted)
         except LessonError as error:
             yield error

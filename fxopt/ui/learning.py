@@ -169,7 +169,7 @@ def is_at(session: Session | None, needs: Needs) -> bool:
 def _begin(session: Session, needs: Needs, way: Progress) -> None:
     needs.begin(session.workbench)
     session.view = ViewState(
-        looked_at=way.step.pass_first_spoken_of, unfolded=session.opened.blocks, gone_to=session.view.gone_to
+        looked_at=way.step.pass_to_open, unfolded=session.opened.blocks, gone_to=session.view.gone_to
     )
     way.begin(page_snapshot(session, way))
 

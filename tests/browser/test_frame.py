@@ -89,6 +89,15 @@ WATCH = """() => {
 }"""
 
 
+def test_a_graph_that_was_whole_in_sight_stays_so_above_the_drawer(page: Page, serve: Callable[..., str]) -> None:
+    visitor = Visitor(page, f"{serve(APP)}?model=lesson_one_norm")
+    whole = "view.camera.showsAll(view.scene, ...view.stageSize())"
+    visitor.wait(whole)
+    high = size(page.locator(".fx-stage"), "height")
+    page.get_by_role("tab", name="Numerics").click()
+    visitor.wait(f"view.stageSize()[1] < {high - 100} && {whole}")
+
+
 def test_an_act_moves_nothing_that_stands_on_the_page(page: Page, serve: Callable[..., str]) -> None:
     visitor = Visitor(page, serve(APP))
     page.get_by_role("tab", name="Latency").click()  # with the drawer, the graph becomes lower: that is asked for

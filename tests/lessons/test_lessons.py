@@ -86,7 +86,7 @@ def test_a_wrong_answer_gets_its_counter_example_and_no_next_step(name: str) -> 
     progress, walk = Progress(lesson), Walk(lesson, opened, timed, answered)
     for i, step in enumerate(lesson.steps):
         if step.needs is not None:
-            walk.begin(step.needs, step.pass_first_spoken_of)
+            walk.begin(step.needs, step.pass_to_open)
         progress.begin(walk.snapshot())
         if step.question is not None:
             progress.predict(0)

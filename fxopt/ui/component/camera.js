@@ -190,6 +190,18 @@ export class Camera {
   }
 
   /**
+   * Return whether the whole picture is in view.
+   * @param {Seen} scene
+   * @param {number} width of the stage, in pixels
+   * @param {number} height
+   */
+  showsAll(scene, width, height) {
+    const [left, top] = this.toScreen([0, 0]);
+    const [right, bottom] = this.toScreen([scene.width, scene.height]);
+    return left >= 0 && top >= 0 && right <= width && bottom <= height;
+  }
+
+  /**
    * Return whether a part of any box is in view.
    * @param {Seen} scene
    * @param {number} width of the stage, in pixels

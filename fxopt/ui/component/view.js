@@ -93,9 +93,11 @@ export class View {
     const size = this.pane.stageSize();
     const kept = this.keptBox;
     const wasSeen = kept >= 0 && this.camera.shows(scene, kept, this.size[0], this.size[1]);
+    const wasWhole = this.camera.showsAll(scene, this.size[0], this.size[1]);
     this.camera.x += (size[0] - this.size[0]) / 2; // what was in the middle stays there
     this.camera.keepAcross(scene, this.size[0], size[0], theme.scale);
     this.size = size;
+    if (wasWhole && !this.camera.showsAll(scene, ...size)) this.camera.home(scene, ...size, theme.scale);
     if (wasSeen && !this.shows(kept)) this.camera.contain(scene, scene.rect(kept), [size[0] / 2, size[1] / 2], ...size, theme.scale);
     this.pane.draw();
   }
