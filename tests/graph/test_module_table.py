@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import fxopt
 from fxopt.graph.module_table import MODULES, WITH_WEIGHTS, WITHOUT_WEIGHTS, modules_of
 from fxopt.graph.operator_table import DROPOUTS, NEW, POINTWISE, ROW_MAJOR
 from fxopt.rules.overloads import ARGUMENTS
@@ -80,3 +81,16 @@ def test_the_effects_of_a_module_are_those_of_its_operator(kind: type[nn.Module]
     if kind in modules_of(POINTWISE):
         assert_same(module(x.flip(0)).contiguous(), result.flip(0).contiguous())
         assert result.stride() == x.stride()
+
+
+def test_a_write_to_the_result_of_a_norm_leaves_its_input_alone() -> None:
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.RMSNorm(4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (self.norm(x) * 1).add_(1)
+
+    scan = fxopt.RemoveIdentities().scan(fxopt.capture(Written(), (torch.rand(2, 4),)))
+    assert [match.site for match in scan.matches] == ["mul"]
