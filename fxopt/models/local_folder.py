@@ -95,6 +95,11 @@ class LocalFolder:
         self._warn_of(fit, weights)
         return model.eval()
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether all sizes of the config are small enough to read it and to build from it in a moment."""
+        return is_ordinary(self._config())
+
     def checked_fit(self) -> Fit:
         """Return how config and weights fit, which takes no memory for weights, and can be cancelled at any tensor.
 
@@ -102,7 +107,7 @@ class LocalFolder:
             ModelError: a weight is missing in the folder, or differs from its description in the config.
             CancelledError: the listener to the news asked for the end.
         """
-        fit = self.fit() if is_ordinary(self._config()) else fit_in_child(self.path)
+        fit = self.fit() if self.is_ordinary else fit_in_child(self.path)
         self._check_fit(fit)
         return fit
 

@@ -67,7 +67,7 @@ def killable(work: Callable[[Progress], T], demands: Iterable[Demand | None]) ->
 
 
 def built_apart(source: ModelSource) -> nn.Module:
-    """Return the model of `source`; that of a large folder is built in a process of its own.
+    """Return the model of `source`; that of a folder with large weights or a large config, in a process of its own.
 
     Its tensors lie in memory that the two processes share. A model that cannot leave its process is built in this one.
 
@@ -78,7 +78,7 @@ def built_apart(source: ModelSource) -> nn.Module:
     if not can_fork() or not isinstance(source, LocalFolder):
         return source.build()
     fit = source.checked_fit()
-    if fit.building_bytes <= LARGE_BYTES:
+    if fit.building_bytes <= LARGE_BYTES and source.is_ordinary:
         return source.build(fit)
     _enter_the_line()
     try:
