@@ -5,8 +5,11 @@ BIN := .venv/bin
 MINILM := .cache/minilm
 OPTIMUM := .cache/optimum
 ONNX := .cache/onnx
+OLDEST := .cache/torch-2.6.0
+NEWEST := .cache/torch-2.15.0
+PURELIB := -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'
 
-.PHONY: app test fuzz docs
+.PHONY: app test fuzz docs torches
 .DELETE_ON_ERROR:
 
 # for others too: make app SERVE="--serve 0.0.0.0 --folders /models"
@@ -53,6 +56,20 @@ $(ONNX)/ready: | .venv/dev
 $(OPTIMUM)/tests: $(OPTIMUM)/ready
 	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 	    pytest pytest-timeout hypothesis typer rich markdown-it-py mdit-py-plugins PyYAML platformdirs
+	touch $@
+
+# the oldest torch that we support and the newest, for a part of our tests, with the other packages of .venv; the registry has
+# them with CUDA alone, whose libraries are left out but for two small ones, and pip's settings may forbid a newer torch
+torches: $(OLDEST)/ready $(NEWEST)/ready
+
+$(OLDEST)/ready: NEEDS := nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.4.127 sympy==1.13.1
+$(NEWEST)/ready: NEEDS := nvidia-cuda-runtime==13.2.* nvidia-cuda-cupti==13.2.*
+.cache/torch-%/ready: scripts/torch_without_cuda.py | .venv/dev
+	$(PYTHON) -m venv --clear $(@D)
+	PIP_CONFIG_FILE=/dev/null $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+	    torch==$* $(NEEDS)
+	$(@D)/bin/python scripts/torch_without_cuda.py
+	$(BIN)/python $(PURELIB) > "$$($(@D)/bin/python $(PURELIB))/others.pth"
 	touch $@
 
 $(OPTIMUM)/ready:

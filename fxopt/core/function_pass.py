@@ -25,7 +25,7 @@ from fxopt.graph.marks import MARKS, ORIGIN, Origin
 from fxopt.graph.site import Match
 from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.difference import diff_snapshots
-from fxopt.recording.module_changes import SetMember
+from fxopt.recording.module_changes import SetItem, SetMember
 from fxopt.recording.node_changes import ArrangeNodes, EraseNode, InsertNode, SetCall, SetMeta
 from fxopt.recording.node_record import Call, Ref
 from fxopt.recording.parts import Part, parts_of
@@ -130,7 +130,9 @@ class FunctionPass(Pass[Changed]):
         parts = [f"{_listed(names)} {one if len(names) == 1 else many}" for names, one, many in counts if names]
         parts = [_listed(told), *parts] if told else parts
         moved = "nodes stand in another order" if any(isinstance(one, ArrangeNodes) for one in match.changes) else ""
-        return "; ".join(parts) or moved or "something else than nodes and modules changes"
+        keys = [repr(one.key) for one in match.changes if isinstance(one, SetItem) and one.attribute == "meta"]
+        noted = f"the metadata of the graph module notes {_listed(keys)}" if keys else ""
+        return "; ".join(parts) or moved or noted or "something else than nodes and modules changes"
 
     def exactness(self, match: Changed) -> Exactness:
         return self.exact

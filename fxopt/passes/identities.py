@@ -35,6 +35,12 @@ def divide_by_one(x: torch.Tensor, c: float | int):
     yield x / c
     require(c == 1)
     require_real(x)
+    require(
+        x.dtype.is_floating_point,
+        f"{x} is {x.dtype}, and its quotient a float",  # said here, since torch 2.6 may infer integers for it
+        actual=str(x.dtype),
+        needed="floats",
+    )
     return x
 
 

@@ -99,11 +99,9 @@ class GraphState:
         graph._len = len(self.nodes)
         graph._codegen, graph._insert = self.codegen, self.insert
         names = graph._graph_namespace
-        names._used_names, names._base_count, names._obj_to_name = (
-            set(self.used_names),
-            dict(self.base_count),
-            dict(self.objects),
-        )
+        names._used_names, names._obj_to_name = set(self.used_names), dict(self.objects)
+        names._base_count.clear()  # kept as the object: torch 2.6 has a dictionary with a default
+        names._base_count.update(self.base_count)
 
     def is_as_it_was(self) -> bool:
         """Check that the graph has the same nodes, with the same calls and names."""

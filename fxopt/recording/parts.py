@@ -46,7 +46,8 @@ def parts_of(patch: Patch, old: GraphModule, new: GraphModule) -> tuple[Part, ..
 
     Two changes hang together where they are about one node, module or tensor, or about nodes of which one reads the
     other, before or after. A node that does its work on the result of another node than before belongs to that one
-    alone. A patch that moves nodes, or changes how code is generated, is one part.
+    alone. Changes of the graph module itself, such as notes in its metadata, belong to the first part. A patch that
+    moves nodes, or changes how code is generated, is one part.
     """
     of_both = [one for one in patch.changes if not isinstance(one, SetNames | ArrangeMembers)]
     if not of_both:
@@ -69,10 +70,14 @@ def parts_of(patch: Patch, old: GraphModule, new: GraphModule) -> tuple[Part, ..
             order = orders.get((change.parent, change.table), ())
             change = dataclasses.replace(change, order=order)
         found.setdefault(groups.root(_subjects(change)[0]), []).append(change)
+    all_else = found.pop(_ALL_ELSE, [])
     merged: dict[str, list[Change]] = {}
     for changes in found.values():
         merged.setdefault(_part(changes, old).anchor, []).extend(changes)
     places = {node.name: i for i, node in enumerate(old.graph.nodes)}
+    if all_else:
+        first = min(merged, key=places.__getitem__, default=_part(all_else, old).anchor)
+        merged.setdefault(first, []).extend(all_else)
     parts = (_part(changes, old) for changes in merged.values())
     return tuple(sorted(parts, key=lambda part: places[part.anchor]))
 

@@ -17,7 +17,7 @@ from fxopt.recording.parts import only_reads_others
 
 
 def settled(result: GraphModule, like: GraphModule) -> GraphModule:
-    """Return a graph module with the graph and the modules of `result`, and all else of `like`.
+    """Return a graph module with the graph, the modules and new metadata of `result`, and all else of `like`.
 
     Where a module or tensor of `result` equals that of `like` at the same path, bit for bit, it is that of `like`; and
     a node that makes the same call, or that on other nodes, has its metadata. So a function that copies or traces the
@@ -34,6 +34,7 @@ def settled(result: GraphModule, like: GraphModule) -> GraphModule:
     new._non_persistent_buffers_set = set(result._non_persistent_buffers_set)
     copy_tree(result, new, {})
     _share(new, like)
+    new.meta = {**like.meta, **{key: one for key, one in result.meta.items() if not _is_equal(like.meta.get(key), one)}}
     before = {node.name: node for node in like.graph.nodes}
     for node in graph.nodes:
         if node.name in before:

@@ -72,6 +72,51 @@ def test_torchs_own_fuse_obeys_the_laws_of_a_pass(x: torch.Tensor) -> None:
     assert "obeys 10 laws" in str(check_pass(pass_, [(Net().eval(), (x,))]))
 
 
+@pytest.mark.filterwarnings("ignore")  # torch warns of its own quantization, which is deprecated
+def test_quantization_is_two_passes_that_are_recorded_and_reversed(x: torch.Tensor) -> None:
+    from torch.ao.quantization import get_default_qconfig_mapping
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+    def prepare(gm: GraphModule) -> GraphModule:
+        return prepare_fx(gm, get_default_qconfig_mapping("x86"), (x,))
+
+    def convert(gm: GraphModule) -> GraphModule:
+        return convert_fx(gm)
+
+    gm = fxopt.capture(Net().eval(), (x,))
+    expected, before = gm(x), fxopt.fingerprint(gm)
+    with fxopt.record(gm) as log:
+        fxopt.as_pass(prepare)(gm)
+        torch.testing.assert_close(gm(x), expected)  # the observers note the range of the values
+        fxopt.as_pass(convert)(gm)
+    assert [step.name for step in log.changed] == ["prepare", "convert"]
+    plain = convert(_observed(prepare(fxopt.capture(Net().eval(), (x,))), x))
+    assert [node.op for node in gm.graph.nodes] == [node.op for node in plain.graph.nodes]
+    assert "quantized" in {type(one).__module__.split(".")[3] for one in gm.children() if "ao" in type(one).__module__}
+    fxopt.as_pass(convert)(gm, reverse=True)
+    fxopt.as_pass(prepare)(gm, reverse=True)
+    assert fxopt.fingerprint(gm) == before
+    assert torch.equal(gm(x), expected)
+
+
+def _observed(gm: GraphModule, x: torch.Tensor) -> GraphModule:
+    gm(x)
+    return gm
+
+
+def test_notes_in_the_metadata_of_a_graph_module_come_and_go_with_the_first_site(gm: GraphModule) -> None:
+    def note(gm: GraphModule) -> None:
+        gm.meta["noted"] = 3
+
+    pass_ = fxopt.as_pass(note)
+    [match] = pass_.scan(gm).matches
+    assert pass_.explain(match) == "the metadata of the graph module notes 'noted'"
+    pass_(gm)
+    assert gm.meta["noted"] == 3
+    pass_(gm, reverse=True)
+    assert "noted" not in gm.meta
+
+
 def test_it_mixes_with_other_passes_on_a_workbench(gm: GraphModule, x: torch.Tensor) -> None:
     wb = fxopt.Workbench(gm, passes=[fxopt.as_pass(fuse), fxopt.ChangeTrueDivToMulByInverse()])
     wb.turn_on("ChangeTrueDivToMulByInverse")

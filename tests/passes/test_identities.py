@@ -57,7 +57,7 @@ LEFT: dict[str, tuple[Callable[[Any, torch.Tensor], Any], str]] = {
     "x + 0": (lambda m, x: x + 0, "x_1 + 0 is 0.0 where x_1 is -0.0"),
     "x - -0.0": (lambda m, x: x - -0.0, "x_1 - -0.0 is 0.0 where x_1 is -0.0"),
     "another dtype": (lambda m, x: x.argmax(-1) * 1.0, "mul is float32 batch x sequence, but argmax is int64"),
-    "a quotient of integers": (lambda m, x: x.argmax(-1) / 1, "truediv is float32 batch x sequence, but argmax"),
+    "a quotient of integers": (lambda m, x: x.argmax(-1) / 1, "argmax is torch.int64, and its quotient a float"),
     "complex numbers": (lambda m, x: torch.view_as_complex(x.view(2, 3, 2, 2)) * 1, "infinities and signs of zeros"),
     "training": (lambda m, x: F.dropout(x, 0.1, training=True), "in training mode | model.eval()"),
     "a write to the result": (lambda m, x: (x * 1).add_(1) + x, "add_ may change mul in place"),
