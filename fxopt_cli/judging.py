@@ -15,6 +15,7 @@ from fxopt_cli.work import model_data, passes_data, worked
 
 if TYPE_CHECKING:
     from fxopt import Workbench
+    from fxopt.evidence import NumericsReport
 
 _PARAMETERS = ("module", "class", "parameters before", "parameters after", "bytes before", "bytes after", "change")
 
@@ -70,7 +71,7 @@ def compare(
         "html": str(html) if html is not None else None,
     }
     if html is not None:
-        _write_page(html, wb, given.title)
+        _write_page(html, wb, given.title, numerics)
     lines = [f"outputs: {numerics.verdict}", f"parameters: {parameters.summary}"]
     lines += [f"not covered: {one}" for one in numerics.not_covered]
     tables = (_short_tables if form is Form.table else _whole_tables)(outputs, changed)
@@ -79,11 +80,11 @@ def compare(
         raise typer.Exit(Exit.no)
 
 
-def _write_page(file: Path, wb: Workbench, title: str) -> None:
+def _write_page(file: Path, wb: Workbench, title: str, numerics: NumericsReport) -> None:
     from fxopt.ui.report import comparison_html
 
     try:
-        file.write_text(comparison_html(wb, title), encoding="utf-8")
+        file.write_text(comparison_html(wb, title, numerics=numerics), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--html {file}: it cannot be written ({error.strerror})") from None
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pandas as pd
 import streamlit as st
 
+from fxopt.evidence import LatencyReport, NumericsReport
 from fxopt.export import to_csv, to_markdown
+from fxopt.ui.latency_tab import WALL
 from fxopt.ui.parameters_tab import parameters_of
 from fxopt.ui.report import comparison_html
 from fxopt.ui.session import Session
@@ -52,8 +54,16 @@ def _nodes(session: Session) -> pd.DataFrame:
 
 
 def _comparison(session: Session) -> str:
+    """Return the comparison, with the numerics and latencies of the same two graphs, where they were made."""
     with session.at_work:
-        return comparison_html(session.workbench, f"{session.opened.source.title}, before and now")
+        choices, jobs = session.workbench.choices, (session.comparison, session.measurement, session.searches.get(WALL))
+        made = [job.job.result for job in jobs if job is not None and job.choices == choices]
+        return comparison_html(
+            session.workbench,
+            f"{session.opened.source.title}, before and now",
+            numerics=next((one for one in made if isinstance(one, NumericsReport)), None),
+            latencies=[one for one in made if isinstance(one, LatencyReport)],
+        )
 
 
 def _parameters(session: Session) -> pd.DataFrame:

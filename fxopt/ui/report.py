@@ -6,7 +6,9 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fxopt.evidence import parameter_table
+import pandas as pd
+
+from fxopt.evidence import LatencyReport, NumericsReport, parameter_table
 from fxopt.ui.marks import legend_of, marks_of, sites_to_play
 from fxopt.ui.node_facts import facts_of
 from fxopt.ui.standalone import standalone_html
@@ -20,14 +22,25 @@ from fxopt.workbench.representatives import representatives
 _NODE = ("name", "op", "target", "module", "shape", "dtype")
 
 
-def comparison_html(wb: Workbench, title: str = "Comparison") -> str:
+def comparison_html(
+    wb: Workbench,
+    title: str = "Comparison",
+    *,
+    numerics: NumericsReport | None = None,
+    latencies: Sequence[LatencyReport] = (),
+) -> str:
     """Return a page that shows the original graph and the one as it is now in one picture, opened where it has changed.
 
     It plays the rewrite, site by site, and an inspector has the facts of the selected node, as on the page. Below
-    stand, for each pass, its sites and near misses with their reasons, then the parameters before and now, and the
-    nodes.
+    stand, for each pass, its sites and near misses with their reasons, then numerics and latencies, where they are
+    given, the parameters before and now, and the nodes.
 
     It opens from disk: it needs no server and asks no network.
+
+    Args:
+        title: of the page.
+        numerics: of these two graphs: `fxopt.evidence.compare_outputs`.
+        latencies: of these two graphs: `fxopt.evidence.measure`.
     """
     views = GraphView.of(wb.pristine), GraphView.of(wb.current)
     opened = default_unfolded(views[0])
@@ -41,12 +54,13 @@ def comparison_html(wb: Workbench, title: str = "Comparison") -> str:
     steps = steps_of(sites_to_play(states), old, picture.graph) if wb.is_changed else ()
     facts = facts_of(wb, [item.name for item in picture.graph.items])
     marks = resolve_sides(sides, [state.name for state in states])
-    frame = parameter_table(wb.pristine, wb.current).frame
-    rows = [[str(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    parameters = parameter_table(wb.pristine, wb.current).frame
     nodes = [[getattr(node, one) for one in _NODE] for node in views[1].nodes]
     below = "".join([
         *map(_pass, (state for state in states if state.on or state.sites or state.misses)),
-        details(f"Parameters of {len(rows):,} modules", table(list(map(str, frame.columns)), rows)),
+        *([_numerics(numerics)] if numerics is not None else []),
+        *map(_latency, latencies),
+        details(f"Parameters of {len(parameters):,} modules", _table_of(parameters)),
         details(f"{len(nodes):,} nodes as they are now", table(_NODE, nodes)),
     ])  # fmt: skip
     return standalone_html(
@@ -64,6 +78,39 @@ def _pass(state: PassState) -> str:
         content += table(("near miss", "reason", "remedy"), misses)
     told = f"{state.name}: {state.sites_on} of {len(sites)} sites on, {len(misses)} left alone"
     return details(told, content, is_open=state.on)
+
+
+def _numerics(report: NumericsReport) -> str:
+    content = _table_of(report.frame) if report.outputs else ""
+    content += "".join(f"<p>Not covered: {html.escape(one)}</p>" for one in report.not_covered)
+    return details(f"Outputs: {report.verdict}", content, is_open=True)
+
+
+def _latency(report: LatencyReport) -> str:
+    kind = "Wall time" if report.is_wall else "CPU time"
+    facts = [
+        ("original", f"{report.before_ms:.4g} ms"),
+        ("now", f"{report.after_ms:.4g} ms"),
+        ("original / now", f"{report.ratio:.3f} [{report.low:.3f}, {report.high:.3f}]"),
+        ("original against itself", f"[{report.control_low:.3f}, {report.control_high:.3f}]"),
+        ("rounds", f"{len(report.rounds)} of {report.calls_per_sample} calls"),
+        ("threads", str(report.threads)),
+        ("machine", report.machine),
+        *([("stopped early", report.stopped)] if report.stopped else []),
+    ]
+    content = table(("", "one call"), facts) if report.rounds else f"<p>{html.escape(report.stopped or '')}</p>"
+    if report.rounds:
+        content += details(f"{len(report.rounds)} rounds", _table_of(report.frame))
+    return details(f"{kind}: {report.verdict}", content, is_open=True)
+
+
+def _table_of(frame: pd.DataFrame) -> str:
+    rows = [[_short(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    return table(list(map(str, frame.columns)), rows)
+
+
+def _short(value: Any) -> str:
+    return "" if value is None or value is pd.NA else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def details(summary: str, content: str, is_open: bool = False) -> str:

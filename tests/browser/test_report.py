@@ -11,7 +11,9 @@ from playwright.sync_api import Page, expect
 from torch import nn
 
 import fxopt
+from fxopt.evidence import compare_outputs
 from fxopt.ui.report import comparison_html
+from tests.ui.test_report import LATENCY
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +31,8 @@ def test_a_comparison_opens_from_disk_with_graphs_reasons_and_tables(page: Page,
     wb = fxopt.Workbench(Net(), (torch.rand(2, 4),))
     wb.turn_on("MergeLinears")
     title = "</script><b id='broken'>&"
-    text = comparison_html(wb, title)
+    outputs = compare_outputs(wb.pristine, wb.current, [((torch.rand(2, 4),), {})])
+    text = comparison_html(wb, title, numerics=outputs, latencies=[LATENCY])
     file = tmp_path / "comparison.html"
     file.write_text(text)
     asked: list[str] = []
@@ -44,6 +47,7 @@ def test_a_comparison_opens_from_disk_with_graphs_reasons_and_tables(page: Page,
     page.get_by_text("nodes as they are now").click()
     expect(page.get_by_role("cell", name="q_k_merged", exact=True).first).to_be_visible()
 
+    page.evaluate("scrollTo(0, 0)")
     inspector = page.get_by_role("complementary", name="Inspector")
     expect(inspector).to_contain_text("Select a node to see its facts.")
     box = page.evaluate("__fxopt.views[0].nodeRect('q_k_merged')")
@@ -61,5 +65,11 @@ def test_a_comparison_opens_from_disk_with_graphs_reasons_and_tables(page: Page,
     assert page.evaluate("__fxopt.views[0].acts.waiting.length") == 0
     if folder := os.environ.get("KEEP_PICTURES"):
         page.screenshot(path=f"{folder}/report.png")
+    expect(page.get_by_text(f"Outputs: {outputs.verdict}")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="max ulp")).to_be_visible()
+    expect(page.get_by_text("CPU time: 2.00x faster [1.90, 2.10]")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="before again ms")).to_be_hidden()
+    page.get_by_text("15 rounds", exact=True).click()
+    expect(page.get_by_role("columnheader", name="before again ms")).to_be_visible()
     assert asked == [file.as_uri()]
     assert len(text.encode()) < 200_000
