@@ -188,7 +188,8 @@ class LocalFolder:
         try:
             settings = known[model_type].from_dict(_harmless(config))
         except Exception as error:  # each architecture has checks and errors of its own
-            raise ModelError(f"{self.path}/config.json does not fit {model_type}: {error}") from error
+            reason = "it asks for sizes that no memory holds" if is_about_size(error) else error
+            raise ModelError(f"{self.path}/config.json does not fit {model_type}: {reason}") from error
         for each in (settings, *(part for part in parts_of(settings).values() if hasattr(part, "use_cache"))):
             each.use_cache = False  # its outputs are tensors rather than objects that hold keys and values
         names = config.get("architectures")

@@ -71,6 +71,17 @@ def test_sizes_beyond_the_weights_are_said_by_name_before_anything_is_allocated(
     assert peak_bytes() - before < 200 * 2**20
 
 
+def test_a_config_that_memory_does_not_hold_is_told_in_words(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count of labels is a table of their names already in the config."""
+    transformers = pytest.importorskip("transformers")
+
+    def too_large(config: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(transformers.BertConfig, "from_dict", too_large)
+    assert "config.json does not fit bert: it asks for sizes that no memory holds" in refusal(tiny_bert)
+
+
 @pytest.mark.slow  # the child imports transformers once more
 def test_sizes_that_are_not_ordinary_are_measured_in_a_child(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
