@@ -126,7 +126,15 @@ for _name, _command in (
 ):
     cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(expanded(_command)))
 
-_about_lessons = "The lessons of the page: list them, check one of your own, read codes that were handed in."
+_about_lessons = """\
+The lessons of the page: list them, check one of your own, read codes that were handed in.
+
+\b
+Examples:
+  fxopt lessons list --json
+  fxopt lessons check my-lesson.md
+  fxopt lessons code CD6C-A4GM-R8FY
+"""
 _lessons = typer.Typer(help=_about_lessons, no_args_is_help=True)
 _lessons.command("list", cls=TyperCommand)(told(expanded(teaching.lessons)))
 _lessons.command("check", cls=TyperCommand)(told(expanded(teaching.check)))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -16,6 +16,9 @@ from fxopt_cli.names import complete_lesson, complete_model
 from fxopt_cli.options import Inputs
 from fxopt_cli.output import Answer, Form, show
 from fxopt_cli.sources import FORMS, UsageError, data_source, model_of
+
+if TYPE_CHECKING:
+    from fxopt.ui.command import Serving
 
 HERE = "127.0.0.1"
 """That of `fxopt.ui.command`, whose import would take seconds."""
@@ -83,7 +86,7 @@ def app(
     models: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL]...",
+            metavar="MODEL",
             help=f"Models to begin with, each {FORMS}. A callable runs as your code, and so can a .pt2.",
             autocompletion=complete_model,
         ),
@@ -163,10 +166,20 @@ def app(
         offer_lessons([file.absolute() for file in lessons])
     below = tuple(os.path.abspath(folder) for folder in folders or ())
     serving = command.Serving(serve, below, port, headless, allow_code, workshop)
+    try:
+        _serve(serving, offered, json)
+    except command.AddressError as error:
+        raise UsageError(str(error)) from None
+
+
+def _serve(serving: Serving, offered: Sequence[str], json: bool) -> None:
+    from fxopt.ui import command
+
     if not json:
         command.serve(serving)
         return
-    address = f"http://{'[::1]' if serve == '::1' else serve}:{port}"
+    command.check_address(serving)
+    address = f"http://{f'[{serving.address}]' if ':' in serving.address else serving.address}:{serving.port}"
     show(Answer({"address": address, "models": offered}), Form.json, "app")
     sys.stdout.flush()
     with redirect_stdout(sys.stderr):  # Streamlit greets there

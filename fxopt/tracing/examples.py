@@ -99,7 +99,7 @@ def example_inputs(
     if getattr(model, "config", None) is None:
         raise InputError(
             f"{type(model).__name__} has no config to make example inputs from: "
-            "call fxopt.capture(model, args, kwargs) with an example"
+            "give an example, as in fxopt.capture(model, args) or fxopt.explore(model, args)"
         )
     given = dict(inputs or {})
     takes = inspect.signature(model.forward).parameters

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from fxopt.errors import FxoptError
 from fxopt.ui.workshop import begin_workshop, code_allowed, minutes_until_rest, most_upload_megabytes
 
 APP = Path(__file__).parent / "served" / "fxopt_app.py"
@@ -53,8 +55,35 @@ def streamlit_options(serving: Serving) -> list[str]:
     return options
 
 
+class AddressError(FxoptError):
+    """Nothing can listen at the address."""
+
+
+def check_address(serving: Serving) -> None:
+    """Check that the address is free.
+
+    Raises:
+        AddressError: it is taken, or is none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in serving.address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as a server does, after one that has just ended
+        try:
+            tried.bind((serving.address, serving.port))
+        except OSError as error:
+            where = f"{serving.address}, port {serving.port}"
+            raise AddressError(
+                f"the page cannot be served at {where} ({error.strerror}); give another --port"
+            ) from None
+
+
 def serve(serving: Serving) -> None:
-    """Serve the page until the process is ended."""
+    """Serve the page until the process is ended.
+
+    Raises:
+        AddressError: nothing can listen at its address.
+    """
+    check_address(serving)
     try:
         from streamlit.web import cli
     except ImportError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -328,13 +329,24 @@ def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path) -> None:
 def test_help_and_wrong_options_are_answered_without_torch() -> None:
     check = "import sys, fxopt_cli.main as m\ntry: m.main()\nfinally: sys.stderr.write(str('torch' in sys.modules))"
     commands = [command.name for command in cli.registered_commands]
-    for arguments in ([], ["--help"], ["--version"], ["scan"], *([str(name), "--help"] for name in commands)):
+    of_lessons = [["lessons", "--help"], *(["lessons", name, "--help"] for name in ("list", "check", "code"))]
+    helps = [["--help"], *([str(name), "--help"] for name in commands), *of_lessons]
+    for arguments in ([], ["--version"], ["scan"], *helps):
         call = [sys.executable, "-c", check, *arguments]
         done = subprocess.run(call, capture_output=True, text=True, cwd=ROOT)
         assert done.stderr.endswith("False"), (arguments, done.stderr)
         if arguments[-1:] == ["--help"]:
             assert done.returncode == 0
+            assert "Examples:" in done.stdout or arguments == ["--help"]
             assert "fxopt " in done.stdout
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_port_that_is_taken_is_told_with_the_remedy(form: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        told = refused("app", "--port", str(port), "--headless", *form)
+    assert f"cannot be served at 127.0.0.1, port {port} (Address already in use); give another --port" in told
 
 
 @pytest.mark.slow

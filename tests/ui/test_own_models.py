@@ -63,9 +63,9 @@ def test_a_built_in_model_and_a_folder_are_open_when_the_page_opens(
         ("digits_transformer", "digits_transformer", "Digits"),
         (str(tmp_path), "folder", tmp_path.name),
     ):
-        done = CliRunner().invoke(cli, ["app", text, f"{FILE}:make", "--headless", "--json"])
+        done = CliRunner().invoke(cli, ["app", text, f"{FILE}:make", "--headless", "--json", "--port", "0"])
         assert done.exit_code == 0, done.output
-        told = SHAPES["app"] | {"models": [text, f"{FILE}:make"]}
+        told = SHAPES["app"] | {"address": "http://127.0.0.1:0", "models": [text, f"{FILE}:make"]}
         assert json.loads(done.stdout) == told
         app = AppTest.from_file(str(PAGE), default_timeout=120).run()
         assert_usable(app)

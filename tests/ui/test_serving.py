@@ -120,7 +120,7 @@ def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monk
         (["--folders"], "requires an argument"),
         (["--port", "none"], "--port"),
         (["here"], "no model is called 'here'"),
-        (["digits_conv_net"], "the picker of the page opens it"),
+        (["digits_conv_net", "bert-base"], "the page begins with one built-in model or folder"),
     ):
         done = CliRunner().invoke(fxopt_cli, ["app", *wrong], env={"COLUMNS": "300"})
         assert done.exit_code == 2
