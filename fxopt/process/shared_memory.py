@@ -1,10 +1,16 @@
-"""Memory that a fork fills with the tensors of a model; this process reads them there, and copies none."""
+"""Memory that a fork fills with the tensors of a model; this process reads them there, and copies none.
+
+What this process writes to it is its own, as with any memory: a later fork that writes to the model changes its own
+copy of the page alone.
+"""
 
 from __future__ import annotations
 
 import io
 import mmap
+import os
 import pickle
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +25,7 @@ _ALIGNED = 64
 
 
 class SharedMemory:
-    """Memory of this process and of the forks that it makes later.
+    """Memory of this process and of the one fork that fills it, on Linux.
 
     A page of it is taken when it is first written to, and the whole of it is given back once it and all tensors that
     lie in it are gone.
@@ -30,7 +36,10 @@ class SharedMemory:
 
     def __init__(self, size: int) -> None:
         self._size = max(size, mmap.PAGESIZE)
-        self._memory = mmap.mmap(-1, self._size)
+        self._file = os.memfd_create("fxopt")
+        weakref.finalize(self, os.close, self._file)
+        os.ftruncate(self._file, self._size)
+        self._memory = mmap.mmap(self._file, self._size)  # by now: a fork closes all files but its own
         self._end = 0
         self._places: dict[int, tuple[int, int]] = {}
         """By the address of a storage: its place here, and its bytes."""
@@ -58,6 +67,7 @@ class SharedMemory:
 
     def unpacked(self, content: bytes) -> nn.Module:
         """Return the model of `packed`, which a fork of this process has made."""
+        self._memory = mmap.mmap(self._file, self._size, flags=mmap.MAP_PRIVATE)
         model: nn.Module = _Unpickler(io.BytesIO(content), self).load()
         return model
 

@@ -47,6 +47,9 @@ _BUILD_SLACK = 10**9
 _ONE_LARGE = free_in_forks(threading.Lock())
 _SECONDS_BETWEEN_LOOKS = 0.1
 
+CANNOT_LEAVE = (ValueError, TypeError, AttributeError, pickle.PicklingError)
+"""Raised by pickle for what cannot leave its process, such as a lambda or a pointer of ctypes."""
+
 Stage = Callable[[str], bool | None]
 
 
@@ -69,7 +72,8 @@ def killable(work: Callable[[Progress], T], demands: Iterable[Demand | None]) ->
 def built_apart(source: ModelSource) -> nn.Module:
     """Return the model of `source`; that of a folder with large weights or a large config, in a process of its own.
 
-    Its tensors lie in memory that the two processes share. A model that cannot leave its process is built in this one.
+    Its tensors come back in the memory in which that process has made them. A model that cannot leave its process is
+    built in this one.
 
     Raises:
         ModelError: see `ModelSource.build`.
@@ -101,7 +105,9 @@ def _built_in_fork(source: LocalFolder, fit: Fit) -> nn.Module:
             model = source.build(fit)
         try:
             return _Built(there.packed(model), tuple(made))
-        except (TypeError, AttributeError, pickle.PicklingError):
+        except ModelError:
+            raise
+        except CANNOT_LEAVE:
             return _Built(None, tuple(made))
 
     def listen(stage: str) -> bool:
@@ -204,7 +210,7 @@ class _Built:
 def _can_leave(value: object) -> bool:
     try:
         pickle.dumps(value)
-    except (TypeError, AttributeError, pickle.PicklingError):
+    except CANNOT_LEAVE:
         return False
     return True
 
@@ -215,5 +221,5 @@ def _packed(gm: GraphModule | None, model: nn.Module) -> bytes | None:
     gm.meta.setdefault("fxopt", CaptureReport("given"))  # of a part
     try:
         return packed(gm, model)
-    except (ValueError, TypeError, AttributeError, pickle.PicklingError):
+    except CANNOT_LEAVE:
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -219,6 +220,20 @@ def test_a_large_folder_is_built_in_a_process_of_its_own_and_comes_back_as_it_is
         model.lm_head.weight.add_(1)  # as any other memory
 
 
+def test_a_later_fork_cannot_change_the_model(folder: Watched, all_large: list[int]) -> None:
+    with pytest.warns(FxoptWarning, match="NaN"):
+        model = large.built_apart(folder)
+    before = model.lm_head.weight.clone()
+
+    def write(progress: Callable[[float], bool]) -> float:
+        with torch.no_grad():
+            model.lm_head.weight.fill_(7)
+        return float(model.lm_head.weight.detach().sum())
+
+    assert in_fork(write, lambda progress: True, 0.0, memory=10**9, seconds=60) == 7 * before.numel()
+    assert torch.equal(model.lm_head.weight, before)
+
+
 def test_a_config_that_takes_long_is_read_in_a_process_of_its_own(folder: Watched, forks: list[int]) -> None:
     file = folder.path / "config.json"
     config = json.loads(file.read_text())
@@ -253,9 +268,10 @@ def test_tensors_beyond_those_foreseen_are_told(folder: Watched, all_large: list
 
 
 def test_a_model_that_cannot_leave_its_process_is_built_here(folder: Watched, all_large: list[int]) -> None:
-    Watched.within = lambda model: setattr(model, "act", lambda x: x)
-    with pytest.warns(FxoptWarning, match="NaN"):
-        assert large.built_apart(folder).act(3) == 3  # type: ignore[operator]
+    for act in (lambda x: x, ctypes.pointer(ctypes.c_int(3))):
+        Watched.within = lambda model, act=act: setattr(model, "act", act)  # type: ignore[misc]
+        with pytest.warns(FxoptWarning, match="NaN"):
+            assert large.built_apart(folder).act is act
 
 
 def test_large_models_are_built_one_after_another(folder: Watched, all_large: list[int]) -> None:
