@@ -19,7 +19,7 @@ from typing import TypeVar
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.errors import CancelledError, remarks, warn
+from fxopt.errors import CancelledError, ModelError, remarks, warn
 from fxopt.evidence import Demand
 from fxopt.models import Inputs, LocalFolder, ModelSource
 from fxopt.models.dry_run import Fit
