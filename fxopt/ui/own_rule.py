@@ -54,6 +54,8 @@ class OwnRule:
     job: Job[Answer] | None = None
     answer: Answer | None = None
     """The last answer, for the marks in the graph."""
+    answered: tuple[str, bool] = ("", False)
+    """The text that it is about, and whether its laws were checked."""
     process: RuleProcess | None = None
     of: weakref.ref[Session] | None = None
     """The session whose graph the process holds."""
@@ -62,7 +64,7 @@ class OwnRule:
     def is_lawful(self) -> bool:
         """Whether the laws were checked of the text as it is, and hold."""
         answer = self.answer
-        if answer is None or self.asked != (self.text, True) or answer.faults:
+        if answer is None or self.answered != (self.text, True) or answer.faults:
             return False
         return bool(answer.found) and all(one.checked for one in answer.found)
 
@@ -170,9 +172,12 @@ def put_into_list(session: Session) -> None:
     They take the place of those that the list has of an earlier text.
 
     Raises:
-        FxoptError: a built-in pass has the name of one.
+        FxoptError: the laws were not checked of the text as it is, or a built-in pass has the name of one.
     """
-    passes, fault = passes_of(own_rule().text)
+    mine = own_rule()
+    if not mine.is_lawful:
+        raise FxoptError("the laws have not been checked of the text as it is now; check them first")
+    passes, fault = passes_of(mine.text)
     if fault is not None:
         raise FxoptError(str(fault))
     for one in passes:

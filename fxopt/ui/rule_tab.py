@@ -122,8 +122,8 @@ def _answer(session: Session, mine: OwnRule) -> None:
         return
     if mine.asked[1]:
         mine.wants_check = False
-    if answer is not mine.answer:
-        mine.answer = answer
+    if answer is not mine.answer or mine.answered != mine.asked:
+        mine.answer, mine.answered = answer, mine.asked
         st.rerun()  # for the marks in the graph
     _show(session, answer)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -204,6 +205,32 @@ def test_a_question_that_ended_with_the_rest_of_its_session_is_asked_again(
     assert len(allowed) == 2
     assert not [one for one in app.error if "newer text" in one.value]
     assert app.session_state["own rule"].answer == ANSWER
+
+
+def test_a_text_comes_into_the_list_only_as_its_laws_were_checked(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lawful = Answer((replace(ANSWER.found[0], checked="the laws hold"),))
+    monkeypatch.setattr(own_rule_module, "TYPED_SECONDS", 0)
+    monkeypatch.setattr(Process, "ask", lambda self, text, **_: lawful)
+    opened(app)
+    mine: OwnRule = app.session_state["own rule"]
+    mine.check()
+    assert mine.ask(session(app)).wait(60)
+    app.run()
+    button = next(one for one in app.button if one.label == "Put into the list")
+    assert mine.is_lawful
+    assert not button.disabled
+    mine.text = "raise SystemExit('this was run in the server')"
+    mine.wants_check = True
+    mine.ask(session(app))
+    assert not mine.is_lawful, "the answer that is there is about another text"
+    before = [state.name for state in session(app).workbench.states]
+    button.click()
+    app.run()
+    assert_usable(app)
+    assert [state.name for state in session(app).workbench.states] == before
+    assert any("the laws have not been checked of the text as it is now" in one.value for one in app.toast)
 
 
 def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:
