@@ -29,8 +29,14 @@ def begin() -> DeltaGenerator:
     st.html(FOLDER / "page.css")
     place = st.empty()
     if not is_imported():
-        place.html(_curtain(st.query_params.get("model", _MODEL) == _MODEL))
+        place.html(_curtain(st.query_params.get("model", _beginning()) == _MODEL))
     return place
+
+
+def _beginning() -> str:
+    """Return the key of the model that the page opens on; `fxopt app` was given none where the module is not there."""
+    own = sys.modules.get("fxopt.ui.own_models")
+    return str(own.beginning()[0]) if own is not None else _MODEL
 
 
 def is_imported() -> bool:

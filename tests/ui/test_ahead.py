@@ -11,7 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.models import ZOO
-from fxopt.ui import ahead, curtain
+from fxopt.ui import ahead, curtain, own_models
 from fxopt.ui.command import PAGE
 from fxopt.ui.open_model import captured
 from fxopt.view import GraphView, default_unfolded, visible
@@ -43,6 +43,15 @@ def test_the_curtain_shows_the_first_model_and_gives_way_to_the_page(
     assert drawn.count("data:image/svg+xml;base64,") == pictures
     monkeypatch.undo()
     assert "Loading PyTorch" not in first_html(AppTest.from_file(str(PAGE), default_timeout=120).run())
+
+
+def test_the_curtain_shows_no_picture_of_another_model_than_the_page_begins_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(curtain, "is_imported", lambda: False)
+    monkeypatch.setattr(own_models, "_begins", ("bert-base", ""))
+    app = AppTest.from_string("from fxopt.ui.curtain import begin\nbegin()").run()
+    assert "data:image/svg+xml" not in "".join(str(element.proto) for element in app.get("html"))
 
 
 def test_the_picture_of_the_curtain_is_the_first_picture_of_the_page() -> None:
