@@ -244,7 +244,10 @@ def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step(page
     learner.visitor.sees_badge("1 site on")
     page.locator(".st-key-close-lessons button").first.click()
     expect(page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)
-    page.wait_for_url(lambda url: "lesson=" not in url)
+    page.wait_for_url(re.compile(r"lesson=\.division_0_p2"))
+    page.reload()
+    page.get_by_role("button", name="Lessons").click()
+    sees(learner.panel.get_by_text("The run agrees with you."))
 
 
 @pytest.fixture
