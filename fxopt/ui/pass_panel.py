@@ -13,7 +13,6 @@ from fxopt.ui.edit_list import edit_row
 from fxopt.ui.empty_model import nothing_to_do
 from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
-from fxopt.ui.panel import panel
 from fxopt.ui.pass_line import told_in_a_line
 from fxopt.ui.preview_line import preview_line
 from fxopt.ui.question import ask_about
@@ -26,27 +25,17 @@ from fxopt.workbench import PassState
 from fxopt.workbench.standing import standing_of
 from fxopt.workbench.takeover import taken_over
 
-SITES = "sites panel"
-"""The name of the panel of the sites of the pass in focus."""
-
 
 def shown_by_passes(session: Session) -> Hashable:
     """Return the state that decides the picture of the list of passes."""
     bench, view = session.workbench, session.view
-    history = bench.choices, bench.can_undo, bench.can_redo
-    return history, view.looked_at, view.question, session.outcome_of_recipe
-
-
-def _shown_by_sites(session: Session) -> Hashable:
-    """Return the state that decides the list of sites of the pass in focus."""
-    view = session.view
     selected = view.selected if view.selected in session.looked_at_places else ""
-    return session.workbench.choices, view.looked_at, view.listed, selected
+    history = bench.choices, bench.can_undo, bench.can_redo
+    return history, view.looked_at, view.listed, view.question, selected, session.outcome_of_recipe
 
 
 def pass_panel(session: Session) -> None:
     """Draw a row for each pass; the one in focus is open and shows its sites."""
-    session.drawn.forget(SITES)  # no pass may be in focus
     preview_line(session)
     styles = session.styles
     passes = session.listed_passes
@@ -117,15 +106,7 @@ def _row(session: Session, style: PassStyle, state: PassState) -> None:
                 st.caption(f"{escaped(session.called(name))} is on, and rewrites {count} of these sites instead.")
             if _is_idle(state):
                 st.caption(escaped(_need_of(state)))
-            panel(session, SITES, _sites, _shown_by_sites)
-
-
-def _sites(session: Session) -> None:
-    """Draw the sites of the pass in focus: a selection of one draws no other row anew."""
-    for state in session.workbench.states:
-        if state.name == session.view.looked_at:
-            with st.container(gap="xxsmall"):
-                site_list(session, state)
+            site_list(session, state)
 
 
 def _switch(session: Session, state: PassState) -> None:

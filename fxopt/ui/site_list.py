@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 
 from fxopt.core import Exactness
@@ -11,7 +9,6 @@ from fxopt.passes import others_installed
 from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.going import go_to_site
 from fxopt.ui.markdown import code, counted, escaped, from_docstring
-from fxopt.ui.panel import acting, redraw
 from fxopt.ui.session import Session
 from fxopt.ui.switches import widget_of
 from fxopt.ui.viewing import list_more
@@ -56,13 +53,7 @@ def site_list(session: Session, state: PassState) -> None:
         _miss(session, state, miss)
     more = max(len(families), len(state.misses)) - listed
     if more > 0:
-        st.button(
-            f"{more} more",
-            key=f"more of {state.name}",
-            type="tertiary",
-            on_click=acting(session, list_more),
-            args=(session,),
-        )
+        st.button(f"{more} more", key=f"more of {state.name}", type="tertiary", on_click=list_more, args=(session,))
 
 
 def _families(session: Session, state: PassState) -> tuple[Family, ...]:
@@ -82,7 +73,6 @@ def _family(session: Session, state: PassState, family: Family) -> None:
                 value=switch.first,
                 key=switch.key,
                 label_visibility="collapsed",
-                on_change=partial(redraw, session),
             )
             some = family.sites_on not in (0, len(family.sites))
             count = f"{family.sites_on} of {len(family.sites)} on" if some else f"×{len(family.sites)}"
@@ -111,7 +101,6 @@ def _site(session: Session, state: PassState, site: SiteState) -> None:
                 value=switch.first,
                 key=switch.key,
                 label_visibility="collapsed",
-                on_change=partial(redraw, session),
             )
             _node_button(session, site.site, f"site {state.name}", _explained(site))
         if current:
@@ -162,6 +151,6 @@ def _node_button(session: Session, name: str, prefix: str, told: str, label: str
         key=f"{prefix} at {name}",
         type="tertiary",
         help=f"{code(name)}  \n{told}" if len(name) > LONGEST else told,
-        on_click=acting(session, go_to_site),
+        on_click=go_to_site,
         args=(session, name),
     )
