@@ -40,7 +40,12 @@ class Routes:
     ) -> None:
         self._boxes, self._curves = placement.boxes, placement.edges
         self._removed, self._created = frozenset(removed), frozenset(created)
-        self._table = np.array(placement.boxes).reshape(-1, 4)
+        left, top, width, height = np.array(placement.boxes).reshape(-1, 4).T
+        self._sides = left, left + width
+        self._heights = top, top + height
+        self._still = np.ones(len(placement.boxes), dtype=bool)
+        """Whether a box stands in the new graph."""
+        self._still[[*self._removed]] = False
         self._after: dict[int, list[int]] = {}
         for source, target in placement.edges:
             self._after.setdefault(source, []).append(target)
@@ -61,10 +66,21 @@ class Routes:
             ways += [_led(curve, end) for curve in known if len(curve) >= 8]
         if source in self._created:
             ways += [_joining(start, curve) for curve in self._into(source, target)]
-        best = min(ways, key=lambda curve: self._crossed(curve, source, target))
-        if not self._crossed(best, source, target):
+        best, crossed = self._best(ways, source, target)
+        if not crossed:
             return best
-        return min((best, *self._around(source, target)), key=lambda curve: self._crossed(curve, source, target))
+        return self._best([best, *self._around(source, target)], source, target)[0]
+
+    def _best(self, ways: Sequence[Curve], source: int, target: int) -> tuple[Curve, int]:
+        """Return the first way that crosses the fewest boxes, and their number."""
+        best, fewest = ways[0], self._crossed(ways[0], source, target)
+        for curve in ways[1:]:
+            if not fewest:
+                break
+            crossed = self._crossed(curve, source, target)
+            if crossed < fewest:
+                best, fewest = curve, crossed
+        return best, fewest
 
     def _around(self, source: int, target: int) -> list[Curve]:
         """Return ways beside the boxes that stand between two, the shortest first; none where it would lead upwards."""
@@ -92,11 +108,16 @@ class Routes:
         points = _sampled(curve)
         if (np.diff(points[:, 1]) < -1).any() and self._boxes[target][1] > self._boxes[source][1]:
             return len(self._boxes)
-        x, y = points[:, :1], points[:, 1:]
-        left, top, width, height = self._table.T
-        inside = ((x > left) & (x < left + width) & (y > top) & (y < top + height)).any(axis=0)
-        inside[[source, target, *self._removed]] = False
-        return int(inside.sum())
+        x, y = points[np.argsort(points[:, 1])].T
+        (top, bottom), (left, right) = self._heights, self._sides
+        first, end = np.searchsorted(y, top, side="right"), np.searchsorted(y, bottom, side="left")
+        many = np.maximum(end - first, 0)  # points of the way between top and bottom of a box, by box
+        box = np.repeat(np.arange(len(many)), many)
+        at = np.arange(len(box)) + np.repeat(first - np.cumsum(many) + many, many)
+        inside = np.zeros(len(many), dtype=bool)
+        inside[box[(x[at] > left[box]) & (x[at] < right[box])]] = True
+        inside[[source, target]] = False
+        return int((inside & self._still).sum())
 
     def _through_removed(self, source: int, target: int) -> tuple[int, ...]:
         """Return the boxes on the old way between two, all but the ends removed; empty if there is no such way."""
