@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.serving import served
-from tests.browser.visitor import APP, FOLD, Open, Visitor, switch_of
+from tests.browser.visitor import APP, FOLD, Visitor, switch_of
 
 pytestmark = pytest.mark.browser
 
@@ -87,15 +87,3 @@ def test_the_page_can_be_used_while_a_layout_is_being_made(page: Page, tmp_path:
         visitor.wait("view.scene.groups.size === 0")
         expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
         page.goto("about:blank")  # before the server ends
-
-
-def test_quick_acts_leave_nothing_of_a_panel_that_became_shorter(visit: Open) -> None:
-    visitor = visit()
-    visitor.pick("BERT-base")
-    visitor.wait("view.subject === 'bert-base'")
-    visitor.switch("MergeLinears")  # the inspector becomes shorter, and the next act breaks the run off
-    visitor.page.get_by_role("radio", name="Diff").click()
-    visitor.wait("view.legend.length > 0")
-    visitor.page.wait_for_function("!document.querySelector('[data-stale=true]')")
-    last = "Click a box in the graph, or a site"
-    expect(visitor.page.locator(".st-key-inspected").get_by_text(last)).to_have_count(1)
