@@ -207,6 +207,7 @@ def _walked(walk: Walk, step: Step, wanted: Callable[[], bool]) -> Iterator[Less
         LessonError: an act of the solution is impossible.
     """
     before = walk.snapshot()
+    before = replace(before, began=before.figures)
     yield from faults_before(step, before, walk.wb)
     for act in step.solution:
         if not wanted():

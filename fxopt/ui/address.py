@@ -35,6 +35,8 @@ TOO_LONG = (
     "The address cannot hold all of this, so it leads to the model alone. The button Recipe saves the work as a file."
 )
 _WRITTEN, _ASKED = "address", "asked by the address"
+_OF_STREAMLIT = ("embed", "embed_options")
+"""Parameters that Streamlit keeps for itself."""
 _TOLD, _FOLLOWED = "step that the browser told of", "step that was followed"
 _GRAPHS = ("Original", "Now", "Side by side", "Diff")
 _LISTED = 5
@@ -92,7 +94,7 @@ def step_to(search: str) -> None:
 
     Streamlit asks for such a run itself, but a run that the page asks for at the same moment takes its place.
     """
-    told = dict(parse_qsl(search, keep_blank_values=True))
+    told = {name: value for name, value in parse_qsl(search, keep_blank_values=True) if name not in _OF_STREAMLIT}
     if told != st.session_state.get(_FOLLOWED):
         st.session_state[_TOLD] = told
 

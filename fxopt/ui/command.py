@@ -10,7 +10,13 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from fxopt.errors import FxoptError
-from fxopt.ui.workshop import begin_workshop, code_allowed, minutes_until_rest, most_upload_megabytes
+from fxopt.ui.workshop import (
+    begin_workshop,
+    code_allowed,
+    minutes_until_rest,
+    most_upload_megabytes,
+    most_uploads_megabytes,
+)
 
 APP = Path(__file__).parent / "served" / "fxopt_app.py"
 """The server."""
@@ -90,7 +96,7 @@ def serve(serving: Serving) -> None:
         sys.exit(_WITHOUT_STREAMLIT)
     if serving.workshop:
         begin_workshop()
-    for look in (minutes_until_rest, most_upload_megabytes):
+    for look in (minutes_until_rest, most_upload_megabytes, most_uploads_megabytes):
         look()  # a wrong number is told here, before anyone comes
     from fxopt.ui.ahead import work_ahead
     from fxopt.ui.folders import VARIABLE

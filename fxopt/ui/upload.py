@@ -131,7 +131,11 @@ class Upload:
         return weakref.finalize(self, upload_disk.give_back, str(self.folder), self.bytes)
 
     def __post_init__(self) -> None:
-        upload_disk.take(self.bytes)
+        try:
+            upload_disk.take(self.bytes)
+        except ModelError:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         _ = self._end  # which is called once, whoever asks for it
 
     def remove(self) -> None:
@@ -161,7 +165,6 @@ def kept(files: Mapping[str, File], code: str = "") -> Upload:
     size = sum(file.size for file in files.values())
     name = code or _architecture(files[_CONFIG])
     try:
-        upload_disk.check_disk(size)
         folder = Path(tempfile.mkdtemp(prefix="fxopt-upload-", suffix=f"-{secrets.token_hex(16)}"))
         upload = Upload(folder, name, f"{', '.join(files)}; {in_words(size)}", size, code)
         for name, file in files.items():

@@ -38,9 +38,14 @@ def check_disk(size: int) -> None:
 
 
 def take(size: int) -> None:
-    """Count so many bytes as those of an upload."""
+    """Count so many bytes as those of an upload.
+
+    Raises:
+        ModelError: see `check_disk`.
+    """
     global _taken
     with _lock:
+        check_disk(size)
         _taken += size
 
 

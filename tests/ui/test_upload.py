@@ -9,6 +9,8 @@ import pickle
 import shutil
 import struct
 import tempfile
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -181,6 +183,32 @@ def test_the_uploads_of_all_visitors_have_a_bound_on_the_disk_and_give_it_back(
     assert upload_disk.taken() == before
     assert not kept(own_folder)
     upload.kept(files)
+
+
+def test_uploads_that_come_at_once_are_counted_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.collect()
+    before, disk_usage, refused = upload_disk.taken(), shutil.disk_usage, list[ModelError]()
+    monkeypatch.setattr(upload_disk, "most_uploads_megabytes", lambda: (before + 1500) / 2**20)
+
+    def slow(folder: str) -> object:
+        time.sleep(0.05)  # another one looks at the count meanwhile
+        return disk_usage(folder)
+
+    def take() -> None:
+        try:
+            upload_disk.take(1000)
+        except ModelError as error:
+            refused.append(error)
+
+    monkeypatch.setattr(upload_disk.shutil, "disk_usage", slow)
+    at_once = [threading.Thread(target=take) for _ in range(4)]
+    for one in at_once:
+        one.start()
+    for one in at_once:
+        one.join()
+    assert upload_disk.taken() == before + 1000
+    assert len(refused) == 3
+    monkeypatch.setattr(upload_disk, "_taken", before)
 
 
 def test_a_full_disk_is_told_and_nothing_is_left_on_it(
