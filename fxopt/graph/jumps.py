@@ -62,11 +62,14 @@ _PAIRS_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
 """By name: they give values, which are moved, and their places, which jump."""
 
 _NORMS = {"norm": (1, "p"), "linalg_norm": (1, "ord"), "linalg_vector_norm": (1, "ord"), "dist": (2, "p"),
-          "cdist": (2, "p")}  # fmt: skip
+          "cdist": (2, "p"), "pdist": (1, "p"), "pairwise_distance": (2, "p"), "normalize": (1, "p")}  # fmt: skip
 """By name, the place and the name of the exponent: at 0 they count the numbers other than 0."""
 
-_WRITES_WITH_A_CAST = frozenset({"copy", "setitem"})
-"""They write numbers of any dtype to a tensor of another: fractions to integers."""
+_WRITES_WITH_A_CAST = frozenset({
+    *("copy", "foreach_copy", "setitem", "fill", "masked_fill", "index_fill", "slice_scatter", "select_scatter"),
+    *("diagonal_scatter", "as_strided_scatter"),
+})  # fmt: skip
+"""They write numbers of any dtype to their first tensor, of another dtype: fractions to integers."""
 
 _MODULES = (*modules_of(_CONTINUOUS | _MOVES | {"softshrink"}), nn.Identity)
 _JUMPING_MODULES = modules_of(JUMPS)
@@ -145,7 +148,7 @@ class _Search:
         if name in _NORMS:
             return _norm_of(node, *_NORMS[name]) == 0
         if name in _WRITES_WITH_A_CAST:
-            return not _may_be_fraction(node.args[0] if node.args else None)
+            return calls_torchs_own(node) and not _may_be_fraction(node.args[0] if node.args else None)
         if name == "div":
             return node.kwargs.get("rounding_mode") is not None
         if _gives_pair(node, name):
@@ -176,7 +179,9 @@ def _may_be_rounded(node: Node) -> bool:
 
 
 def _may_be_fraction(written: Any) -> bool:
-    """Return whether a tensor that is written to is known to hold more than whole numbers."""
+    """Return whether a tensor that is written to, or each of a list, is known to hold more than whole numbers."""
+    if isinstance(written, list | tuple):
+        return all(map(_may_be_fraction, written))
     info = info_of(written) if isinstance(written, Node) else None
     return info is not None and (info.dtype.is_floating_point or info.dtype.is_complex) and info.dtype.itemsize > 1
 

@@ -53,8 +53,11 @@ JUMPS = frozenset({
 })  # fmt: skip
 """A small difference of the input may make a large one of the result. Without underscores around the name."""
 
-EDGES = frozenset({"acos", "asin", "acosh", "atanh", "erfinv", "logit", "log1p", "special_ndtri", "special_log_ndtr"})
-"""Their domain ends at a number other than 0, behind which the result is NaN. Rounding leaves 0 and the sign alone."""
+EDGES = frozenset({"acos", "asin", "acosh", "atanh", "erfinv", "logit", "log1p", "special_ndtri", "special_xlog1py"})
+"""Their domain ends at a number other than 0, behind which the result is NaN.
+
+A product that is rounded otherwise keeps its 0 and its sign, so that domains that end at 0 are no matter there.
+"""
 
 DROPOUTS = frozenset({"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout",
                       "feature_dropout"})  # fmt: skip

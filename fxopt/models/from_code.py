@@ -120,7 +120,7 @@ def maker_in(module: ModuleType, name: str, remedy: str = "call the one to use m
         raise ModelError(f"{name} has no function that makes a model without arguments; write def make_model(): ...")
     chosen = next((key for key in _FIRST if key in functions), "")
     if not chosen and len(functions) > 1:
-        told = remedy.format(next(iter(functions)))
+        told = remedy.replace("{}", next(iter(functions)))
         raise ModelError(f"{name} has several functions ({', '.join(functions)}); {told}")
     return functions[chosen or next(iter(functions))]
 
