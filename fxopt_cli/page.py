@@ -25,7 +25,7 @@ HERE = "127.0.0.1"
 LOOPBACK = (HERE, "localhost", "::1")
 
 
-def _offer(models: Sequence[str], inputs: Sequence[str], is_for_others: bool) -> list[str]:
+def _offer(models: Sequence[str], inputs: Sequence[str], serving: Serving) -> list[str]:
     """Offer models in the picker of the page, those of one's own captured, and return their names.
 
     The page opens on the first one. It opens a built-in model or a folder itself: there is one such model at most.
@@ -43,8 +43,12 @@ def _offer(models: Sequence[str], inputs: Sequence[str], is_for_others: bool) ->
             )
         if inputs:
             raise UsageError(f"{text} draws its own inputs; leave --input out, and choose sizes on the page")
-        if name.kind == "folder" and is_for_others:
-            raise UsageError(f"{text}: where others use the page, give folders with --folders, and open them there")
+        if text != models[0]:
+            raise UsageError(f"{text}: the page begins with it, so name it first")
+        if serving.workshop:
+            raise UsageError(f"{text}: a workshop begins with its small models; leave it out")
+        if name.kind == "folder" and (serving.address not in LOOPBACK or serving.folders):
+            raise UsageError(f"{text}: with --folders, or where others use the page, folders are opened on the page")
         source.sizes  # noqa: B018 - a folder without a config is told here
     given = [model_of(text, None, None, inputs) for text in models if text not in [text for text, _ in known]]
     models_here = [OwnModel.of(one.title, one.model, one.args, one.kwargs) for one in given]
@@ -157,15 +161,15 @@ def app(
     for file in lessons or ():
         if not file.is_file():
             raise UsageError(f"--lessons: {file} is no file")
-    offered = _offer(models or (), input or (), workshop or serve not in LOOPBACK)
     from fxopt.ui import command
 
+    below = tuple(os.path.abspath(folder) for folder in folders or ())
+    serving = command.Serving(serve, below, port, headless, allow_code, workshop)
+    offered = _offer(models or (), input or (), serving)
     if lessons:
         from fxopt.ui.own_lessons import offer_lessons
 
         offer_lessons([file.absolute() for file in lessons])
-    below = tuple(os.path.abspath(folder) for folder in folders or ())
-    serving = command.Serving(serve, below, port, headless, allow_code, workshop)
     try:
         _serve(serving, offered, json)
     except command.AddressError as error:

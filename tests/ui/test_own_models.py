@@ -92,7 +92,10 @@ def test_models_of_one_name_and_broken_ones_are_refused_in_the_terminal(served: 
         (["bert-base", "resnet-50"], "resnet-50: the page begins with one built-in model or folder", 2),
         (["bert-base", "--input", "2x3"], "bert-base draws its own inputs", 2),
         ([str(FILE.parent)], "it has no config.json", 2),
-        ([str(FILE.parent), "--serve", "0.0.0.0"], "give folders with --folders", 2),
+        ([str(FILE.parent), "--serve", "0.0.0.0"], "folders are opened on the page", 2),
+        ([str(FILE.parent), "--folders", "/"], "folders are opened on the page", 2),
+        ([f"{FILE}:make", "bert-base"], "bert-base: the page begins with it, so name it first", 2),
+        (["bert-base", "--workshop"], "bert-base: a workshop begins with its small models", 2),
         (["someone/nothing"], "no such model in the cache of Hugging Face", 2),
     ):
         done = CliRunner().invoke(cli, ["app", *arguments])
