@@ -8,7 +8,7 @@ from fxopt.view.comparison import Comparison, Side
 from fxopt.view.engine import Box, Curve, Placement
 from fxopt.view.graft import graft
 from fxopt.view.layout import Layout, assembled, placed, sizes_of, split_portals
-from fxopt.view.routes import Routes
+from fxopt.view.routes import Routes, sampled
 from fxopt.view.visible import VisibleGraph
 
 MOST_NEW, SHARE_NEW = 80, 0.5
@@ -37,7 +37,9 @@ def layout_both(
     theirs = [edge for edge, side in both.edges.items() if side is not Side.BEFORE and new.intersection(edge)]
     grown = graft(known, both.graph.items, sizes_of(both.graph), both.created, theirs)
     curves, portals = _with_new_edges(grown, both, stubs)
-    width = max([grown.width, *(max(curve[::2]) for curve in curves.values())])  # an edge may go around on the right
+    added = [curve for edge, curve in curves.items() if edge not in grown.edges]
+    farthest = (float(sampled(curve)[:, 0].max()) for curve in added)  # an edge may go around on the right
+    width = max(grown.width, *farthest, 0.0)
     placement = Placement(grown.boxes, grown.clusters, curves, width, grown.height)
     return assembled(both.graph, placement, sorted(curves), portals, base.engine, base.note, both)
 

@@ -105,7 +105,7 @@ class Routes:
 
     def _crossed(self, curve: Curve, source: int, target: int) -> int:
         """Return the number of boxes that a way crosses. One that turns back upwards is as bad as any can be."""
-        points = _sampled(curve)
+        points = sampled(curve)
         if (np.diff(points[:, 1]) < -1).any() and self._boxes[target][1] > self._boxes[source][1]:
             return len(self._boxes)
         x, y = points[np.argsort(points[:, 1])].T
@@ -218,7 +218,7 @@ def _joining(start: tuple[float, float], curve: Curve) -> Curve:
     return (*_bow(start, (curve[at], curve[at + 1])), *curve[at + 2 :])
 
 
-def _sampled(curve: Curve, apart: float = 12.0) -> npt.NDArray[np.float64]:
+def sampled(curve: Curve, apart: float = 12.0) -> npt.NDArray[np.float64]:
     """Return points along a curve of Bézier pieces, no farther apart than a box is high."""
     ends = np.array(curve).reshape(-1, 2)
     pieces = []

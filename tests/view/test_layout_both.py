@@ -33,6 +33,17 @@ def both(before: GraphView, after: GraphView) -> Layout:
     return layout_both(flat(before), visible(after, after.module_classes))
 
 
+def test_an_edge_inside_the_picture_makes_it_no_wider_whatever_its_control_points() -> None:
+    base = flat(chain("a", "b", "c"))
+    (source, target, curve), rest = base.edges[0], base.edges[1:]
+    outside = base.width + 9  # of a control point: the curve itself stays three quarters of the way to it
+    bent = (*curve[:2], outside, curve[3], outside, curve[5], *curve[6:])
+    after = chain("a", "c")
+    picture = layout_both(replace(base, edges=((source, target, bent), *rest)), visible(after, after.module_classes))
+    assert any(max(curve[::2]) == outside for _, _, curve in picture.edges)
+    assert picture.width == base.width
+
+
 def box(picture: Layout, name: str) -> tuple[float, float, float, float]:
     return picture.boxes[picture.graph.owner[name]]
 

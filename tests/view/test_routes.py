@@ -7,12 +7,12 @@ import random
 import pytest
 
 from fxopt.view.engine import Curve, Placement
-from fxopt.view.routes import Routes, _sampled
+from fxopt.view.routes import Routes, sampled
 
 
 def crossed(curve: Curve, placement: Placement, left_out: set[int]) -> int:
     """The boxes that a way crosses, box by box and point by point."""
-    points = _sampled(curve)
+    points = sampled(curve)
     return sum(
         any(x < at[0] < x + width and y < at[1] < y + height for at in points)
         for index, (x, y, width, height) in enumerate(placement.boxes)
