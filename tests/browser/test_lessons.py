@@ -209,7 +209,7 @@ class Learner:
         self.visitor.wait("true")
         field = self.page.get_by_label("Find nodes by name")
         field.fill(f"^{name}$")
-        self.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
+        self.page.wait_for_function(r"/^\d+ found$/.test(__fxopt.views[0].chrome.found.textContent)")
         field.press("Enter")
 
     def opens_tab(self, name: str) -> None:
@@ -311,7 +311,7 @@ class Keys:
         field = self.page.get_by_label("Find nodes by name")
         expect(field).to_be_focused()
         self.page.keyboard.type(f"^{name}$")
-        self.page.wait_for_function("/found$/.test(__fxopt.views[0].chrome.found.textContent)")
+        self.page.wait_for_function(r"/^\d+ found$/.test(__fxopt.views[0].chrome.found.textContent)")
         self.page.keyboard.press("Enter")
 
     def goes_to_the_lesson(self) -> None:
