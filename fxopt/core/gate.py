@@ -20,6 +20,7 @@ from fxopt.core.savepoint import ObjectState, Savepoint, surely
 from fxopt.errors import expect_graph
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
+from fxopt.process.ending import ended
 from fxopt.process.locks import free_in_forks
 
 T = TypeVar("T")
@@ -45,18 +46,16 @@ def transact(
     gate = _gate_of(gm)
     if gate.is_open_here:
         return gate.within(gm, do, prepare, index) if saves and not part else do()
-    try:
-        try:
-            gate.begin(index, keep)
-            if saves:
-                gate.save(gm, prepare)
-            result = do()
-            gate.is_done = True
-            return result
-        finally:
-            gate.end(gm)
-    finally:
-        gate.end(gm)  # once more, for the case that the first was interrupted
+
+    def alone() -> T:
+        gate.begin(index, keep)
+        if saves:
+            gate.save(gm, prepare)
+        result = do()
+        gate.is_done = True
+        return result
+
+    return ended(alone, lambda: gate.end(gm))
 
 
 def about_to_change(gm: GraphModule) -> None:
@@ -111,7 +110,7 @@ class _Gate:
             more()
 
     def end(self, gm: GraphModule) -> None:
-        """Go back unless the act was done, and admit the next one. A second call does nothing."""
+        """Go back unless the act was done, and admit the next one. A further call does nothing."""
         if self.is_open_here:
             if not self.is_done:
                 surely(self._go_back)

@@ -7,6 +7,8 @@ import gc
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from fxopt.process.ending import ended
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -23,13 +25,11 @@ def without_collection(act: Callable[P, T]) -> Callable[P, T]:
     def undisturbed(*args: P.args, **kwargs: P.kwargs) -> T:
         if not gc.isenabled():
             return act(*args, **kwargs)
-        try:
-            try:
-                gc.disable()
-                return act(*args, **kwargs)
-            finally:
-                gc.enable()
-        finally:
-            gc.enable()  # once more, for the case that an interrupt came before the first
+
+        def without() -> T:
+            gc.disable()
+            return act(*args, **kwargs)
+
+        return ended(without, gc.enable)
 
     return undisturbed

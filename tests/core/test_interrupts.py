@@ -1,5 +1,6 @@
 """Every act on a graph module is made whole or not at all, at whatever line an exception comes."""
 
+import gc
 import random
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from torch.fx import GraphModule
 import fxopt
 from fxopt import ALL_PASSES, Pass, RewriteError, Transformation, compose, fingerprint
 from fxopt.core import GraphIndex, Ledger, Rewriter, commit, shared_copy
+from fxopt.core.gate import _gate_of
 from fxopt.graph.marks import LEDGER
 from fxopt.recording.graph_state import GraphState
 from fxopt.recording.module_changes import SetMember
@@ -27,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 Act = Callable[[GraphModule], object]
-LAST = 20
+LAST = 28
 
 
 class Two(nn.Module):
@@ -150,6 +152,29 @@ def test_an_act_that_is_interrupted_again_while_it_is_rolled_back_is_not_made(na
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_twice_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
     interrupt(TWO, *ACTS[name], 40, f"many twice {name}", within=12)
+
+
+def test_two_interruptions_at_any_two_of_the_last_lines_of_an_act_leave_no_lock_behind() -> None:
+    """Of an act that is made, and of one that fails."""
+
+    def failed(gm: GraphModule) -> None:
+        with pytest.raises(RewriteError):
+            MERGE.turn_on(gm, "nowhere")
+
+    acts: tuple[Act, ...] = (lambda gm: Doubled()(gm), failed)
+    captured = torch.fx.symbolic_trace(nn.Sequential(nn.ReLU(), nn.Tanh()))
+    before = state_of(captured)
+    for act in acts:
+        lines, gm = Lines(), shared_copy(captured)
+        lines.run(lambda act=act, gm=gm: act(gm))  # type: ignore[misc]
+        after = state_of(gm)
+        for at in last(LAST, lines.count):
+            for again in range(1, 10):
+                stop, gm = Lines(at, again), shared_copy(captured)
+                stop.run(lambda act=act, gm=gm: act(gm))  # type: ignore[misc]
+                assert state_of(gm) in (before, after), stop.where
+                assert _gate_of(gm)._lock.acquire(blocking=False), f"a lock was left behind at {stop.where}"
+                assert gc.isenabled()
 
 
 @pytest.mark.parametrize("pass_", third(kind() for kind in ALL_PASSES), ids=lambda pass_: pass_.name)
