@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import CodeType
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -24,6 +25,7 @@ from fxopt.graph.copying import shared_copy
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import SourceLine
 from fxopt.tracing.lines import briefly
+from fxopt.tracing.same_values import same_value
 from fxopt.tracing.structure import dismantle, first_difference, tensors_of
 
 
@@ -110,7 +112,7 @@ class TensorCheck:
             return
         if not isinstance(value, torch.Tensor):
             raise InputError(
-                f"captured with a tensor as {self.path}, here it is {value!r}: capture again with this input"
+                f"captured with a tensor as {self.path}, here it is {_shown(value)}: capture again with this input"
             )
         if self.dimensions is not None and value.dim() != self.dimensions:
             raise InputSizeError(
@@ -135,24 +137,48 @@ class LengthCheck:
 
 
 @dataclass(frozen=True)
-class ValueCheck:
-    """The check that an input of another type than a tensor has the example's value, which became part of the graph."""
+class KeysCheck:
+    """A dict has the keys of the example's, in any order."""
+
+    path: InputPath
+    keys: tuple[Any, ...]
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        value = self.path.of(inputs)
+        if not isinstance(value, Proxy) and set(value) != set(self.keys):
+            names, here = (", ".join(map(repr, keys)) for keys in (self.keys, value))
+            raise InputError(
+                f"captured for inputs where {self.path} has the keys {names}, here it has {here}: "
+                "capture again with this input"
+            )
+
+
+class _Immutable:
+    """A check whose objects keep their identity: a deep copy of its graph module has the same check."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+@dataclass(frozen=True)
+class ValueCheck(_Immutable):
+    """The check that an input without tensors has the example's value, which became part of the graph."""
 
     path: InputPath
     value: Any
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         value = self.path.of(inputs)
-        same = type(value) is type(self.value) and (value == self.value or value != value)
-        if not same and not isinstance(value, Proxy):
+        if not isinstance(value, Proxy) and not same_value(value, self.value):
             raise InputError(
-                f"captured with {self.path} == {self.value!r}, here it is {value!r}: capture again with this value"
+                f"captured with {self.path} == {_shown(self.value)}, here it is {_shown(value)}: "
+                "capture again with this value"
             )
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectCheck:
-    """An object with tensors inside (a cache) has the example's class, and its other attributes.
+class ObjectCheck(_Immutable):
+    """An object (a cache of tensors, say) has the example's class, and its attributes apart from tensors.
 
     A model reads them as it runs: a cache with a sliding window counts its tokens in an int.
     """
@@ -168,6 +194,13 @@ class ObjectCheck:
         if different is not None:
             place, captured, here = different
             raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
+
+
+def _shown(value: Any) -> str:
+    """Return a value in a message, in one line."""
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return textwrap.shorten(repr(value), 120, placeholder=" ...")
 
 
 @dataclass(frozen=True)
@@ -223,7 +256,7 @@ def fullness(full: bool) -> str:
     return "is all ones" if full else "has a zero"
 
 
-Check = SizeCheck | TensorCheck | LengthCheck | ValueCheck | ObjectCheck | MaskCheck | SameMaskCheck
+Check = SizeCheck | TensorCheck | LengthCheck | KeysCheck | ValueCheck | ObjectCheck | MaskCheck | SameMaskCheck
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

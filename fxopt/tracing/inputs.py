@@ -12,10 +12,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt.tracing.checks import Check, InputError, InputPath, LengthCheck, ObjectCheck, Step, TensorCheck, ValueCheck
-from fxopt.tracing.structure import assemble, dismantle
-
-_LITERALS = (type(None), bool, int, float, str)
+from fxopt.tracing.checks import (
+    Check,
+    InputError,
+    InputPath,
+    KeysCheck,
+    LengthCheck,
+    ObjectCheck,
+    Step,
+    TensorCheck,
+    ValueCheck,
+)
+from fxopt.tracing.same_values import kept
+from fxopt.tracing.structure import assemble, dismantle, is_plain_object
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,23 +184,16 @@ def _items(value: Any) -> list[tuple[Any, Any]]:
 def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:
     if isinstance(value, torch.Tensor):
         yield TensorCheck(path, value.dim())
-    elif _is_literal(value):
-        yield ValueCheck(path, value)
-    elif isinstance(value, (list, tuple, dict)):
+    elif isinstance(value, (list, tuple, dict)) and dismantle(value)[1]:
         yield LengthCheck(path, len(value))
+        if isinstance(value, dict):
+            yield KeysCheck(path, tuple(value))
         for key, part in _items(value):
             yield from _structure_checks(InputPath(path.argument, (*path.steps, Step(key))), part)
-    else:
+    elif is_plain_object(value):
         skeleton, parts = dismantle(value)
-        if parts:
-            yield ObjectCheck(path, skeleton)
+        yield ObjectCheck(path, skeleton)
         for inner, tensor in zip(_tensor_paths(path, value), parts):
             yield TensorCheck(inner, tensor.dim())
-
-
-def _is_literal(value: Any) -> bool:
-    if type(value) in (list, tuple):
-        return all(map(_is_literal, value))
-    if type(value) is dict:
-        return all(map(_is_literal, value.values()))
-    return isinstance(value, _LITERALS)
+    else:
+        yield ValueCheck(path, kept(value))

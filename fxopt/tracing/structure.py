@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxopt.tracing.same_values import same_value
+
 SIZE_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -60,8 +62,6 @@ def same_structure(one: Any, other: Any) -> bool:
     """Return whether two dismantled values are the same apart from the contents of their slots."""
     if type(one) is not type(other):
         return False
-    if isinstance(one, (int, float, str, Slot)):
-        return one == other or one != one
     if isinstance(one, dict):
         if type(one) is not dict and not same_structure(own_attributes(one), own_attributes(other)):
             return False
@@ -70,7 +70,7 @@ def same_structure(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(same_structure, one, other))
     if is_plain_object(one):
         return same_structure(one.__dict__, other.__dict__)
-    return True
+    return same_value(one, other)
 
 
 def first_difference(

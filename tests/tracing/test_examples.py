@@ -169,7 +169,7 @@ def test_values_of_ones_own_join_or_replace_the_made_ones() -> None:
         torch.testing.assert_close(gm(ids[:1], use_cache=False).logits, expected)
         with pytest.raises(InputError, match="captured with use_cache == False, here it is True"):
             gm(ids, use_cache=True)
-        with pytest.raises(InputError, match=r"captured with position_ids == None, here it is tensor"):
+        with pytest.raises(InputError, match=r"captured with position_ids == None, here it is a tensor of shape"):
             gm(ids, position_ids=torch.arange(4)[None])
 
 

@@ -1,0 +1,140 @@
+"""A value among the inputs that is no tensor is part of the graph: another value is refused, an equal one is taken."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import math
+import pickle
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fxopt.tracing import InputError, capture
+from fxopt.tracing.same_values import same_value
+
+X = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclasses.dataclass
+class Settings:
+    scale: float
+
+
+class Slotted:
+    __slots__ = ("on",)
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+
+def scaled(x: Tensor, by: float = 2.0) -> Tensor:
+    return x * by
+
+
+def times(number: float) -> Callable[[Tensor], Tensor]:
+    return lambda x: x * number
+
+
+def beside(**values: Any) -> dict[str, Any]:
+    """The values beside a tensor, so that the graph takes the dict apart."""
+    return {"t": X, **values}
+
+
+class Applies(nn.Module):
+    """A forward that decides by its second input."""
+
+    def __init__(self, function: Callable[[Tensor, Any], Tensor], taped: bool) -> None:
+        super().__init__()
+        self.function, self.taped = function, taped
+
+    def forward(self, x: Tensor, by: Any) -> Tensor:
+        if self.taped:
+            len(x)  # which torch.fx itself refuses
+        return self.function(x, by)
+
+
+VALUES: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[], Any], Any]] = {
+    "a number, and a NaN": (lambda x, by: x * (2 if by != by else 3), lambda: 1.0, math.nan),
+    "a NaN, and a number": (lambda x, by: x * (2 if by != by else 3), lambda: float("nan"), 1.0),
+    "the sign of zero": (lambda x, by: x * math.copysign(1, by), lambda: 0.0, -0.0),
+    "a complex number": (lambda x, by: x * by.real, lambda: 1 + 2j, 3 + 2j),
+    "a dtype": (lambda x, by: x.to(by), lambda: torch.float32, torch.float64),
+    "a device": (lambda x, by: x * len(by.type), lambda: torch.device("cpu"), torch.device("meta")),
+    "a slice": (lambda x, by: x[by], lambda: slice(0, 1), slice(1, 2)),
+    "an enum": (lambda x, by: x * by.value, lambda: Color.RED, Color.BLUE),
+    "an array": (lambda x, by: x * float(by.sum()), lambda: np.ones(4), np.zeros(4)),
+    "a number of numpy": (lambda x, by: x * float(by), lambda: np.float32(2), np.float32(3)),
+    "an object": (lambda x, by: x * by.scale, lambda: Settings(2.0), Settings(3.0)),
+    "an object with slots": (lambda x, by: x * (2 if by.on else 3), lambda: Slotted(True), Slotted(False)),
+    "a function": (lambda x, by: by(x), lambda: torch.relu, torch.tanh),
+    "a function made anew": (lambda x, by: by(x), lambda: times(2.0), times(3.0)),
+    "arguments of a function": (lambda x, by: by(x), lambda: partial(scaled, by=1), partial(scaled, by=3)),
+    "a class": (lambda x, by: x * (2 if by is int else 3), lambda: int, float),
+    "a module": (lambda x, by: by(x), lambda: RELU, nn.Tanh()),
+    "a set": (lambda x, by: x * len(by), lambda: {1, 2}, {1, 2, 3}),
+    "bytes": (lambda x, by: x * len(by), lambda: b"12", b"123"),
+    "a range": (lambda x, by: x * len(by), lambda: range(2), range(3)),
+    "a bool in a list": (lambda x, by: x[by[0]] * 1.0, lambda: [1], [True]),
+    "a float in a list": (lambda x, by: x * (2 if isinstance(by[0], int) else 3), lambda: [1], [1.0]),
+    "a dtype beside a tensor": (lambda x, by: x.to(by["k"]), lambda: beside(k=torch.float32), beside(k=torch.int32)),
+    "slots beside a tensor": (lambda x, by: x * by["c"].on, lambda: beside(c=Slotted(True)), beside(c=Slotted(False))),
+}  # fmt: skip
+RELU = nn.ReLU()
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_another_value_is_refused_and_an_equal_one_taken(name: str) -> None:
+    function, make, other = VALUES[name]
+    model = Applies(function, taped=len(name) % 2 == 0).eval()
+    captured = capture(model, (X, make()))
+    for gm in (captured, copy.deepcopy(captured)):
+        torch.testing.assert_close(gm(X, make()), model(X, make()))
+        with pytest.raises(InputError, match=r"captured with by.* == .*, here it is .*: capture again with this"):
+            gm(X, other)
+
+
+def test_a_list_that_was_written_to_since_is_another_value() -> None:
+    numbers = [2.0]
+    gm = capture(Applies(lambda x, by: x * by[0], taped=False).eval(), (X, numbers))
+    numbers[0] = 3.0
+    with pytest.raises(InputError, match=r"captured with by == \[2\.0\], here it is \[3\.0\]"):
+        gm(X, numbers)
+
+
+def test_a_dict_with_another_key_is_refused_with_the_keys_named() -> None:
+    gm = capture(Applies(lambda x, by: x * by["a"] if "b" in by else x, taped=False).eval(), (X, {"a": X, "b": X}))
+    torch.testing.assert_close(gm(X, {"b": X, "a": X}), X * X)
+    with pytest.raises(InputError, match="by has the keys 'a', 'b', here it has 'a', 'c'"):
+        gm(X, {"a": X, "c": X})
+
+
+def test_a_report_with_such_values_pickles() -> None:
+    gm = capture(
+        Applies(lambda x, by: x * by["scale"].scale, taped=False).eval(), (X, {"scale": Settings(2.0), "t": X})
+    )
+    report = gm.meta["fxopt"]
+    assert len(pickle.loads(pickle.dumps(report)).checks) == len(report.checks)
+
+
+def test_values_that_tell_no_state_go_by_their_type() -> None:
+    assert same_value(iter([1]), iter([1]))
+    assert same_value(object(), object())
+    assert not same_value(iter([1]), object())
+
+
+def test_a_value_within_itself_is_compared_once() -> None:
+    one: list[Any] = [1]
+    one.append(one)
+    assert same_value(one, copy.deepcopy(one))
