@@ -42,7 +42,7 @@ class RemoveMulByOne(fxopt.Pass[MultiplicationByOne]):
 
     def _conditions(self, node: Node, x: Node, factor: float, index: GraphIndex) -> Conditions[MultiplicationByOne]:
         yield factor == 1 or Unmet(f"the factor is {factor}", actual=str(factor), needed="1")
-        info = yield from present(info_of(x), lambda: Unmet(f"the dtype of {x.name} is not known"))
+        info = yield from present(info_of(x), lambda: Unmet(f"the dtype of {x.name} is unknown"))
         yield not info.dtype.is_complex or Unmet(f"{x.name} is {info.dtype}", needed="a real dtype")
         yield from read_instead_conditions(node, x, index)
         return MultiplicationByOne(node, x)

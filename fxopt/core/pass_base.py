@@ -240,7 +240,7 @@ class Pass(ReversibleTransformation, Generic[M]):
     def _turn_off(self, gm: GraphModule, site: str) -> tuple[Entry, ...]:
         if site not in self.sites_on(gm):
             known = ", ".join(self.sites_on(gm)) or "none"
-            raise RewriteError(f"{self.name} is not on at {site}; it is on at {known}")
+            raise RewriteError(f"{self.name} is off at {site}; it is on at {known}")
         return self._finish_site(gm, Ledger.of(gm).turn_off(GraphIndex(gm), self.site_id(site)))
 
     def resting_on(self, graph_module: GraphModule, site: str | None = None) -> tuple[Entry, ...]:
@@ -296,10 +296,10 @@ class Pass(ReversibleTransformation, Generic[M]):
             return
         count = sum(miss.unmet.needs_shapes for miss in self.scan(gm).misses)
         if count:
-            sites = "a site that it" if count == 1 else f"{count} sites that it"
+            sites = "a site" if count == 1 else f"{count} sites"
             warn(
-                f"{self.name} changed nothing: it found {sites} could not prove, as the graph does not say shapes and "
-                f"types. Fill them in: fxopt.annotate(gm, *example)"
+                f"{self.name} changed nothing: the graph lacks the shapes and types that could prove {sites}. "
+                f"Fill them in: fxopt.annotate(gm, *example)"
             )
 
     def _undone(self, gm: GraphModule) -> GraphModule | None:

@@ -93,7 +93,7 @@ class Log:
 
     def _given(self, gm: GraphModule | None, call: str) -> GraphModule:
         if gm is None and self.current is None:
-            raise ArgumentError(f"{call} has no graph module to run on: give it one, or begin with fxopt.record(gm)")
+            raise ArgumentError(f"{call} needs a graph module to run on: give it one, or begin with fxopt.record(gm)")
         return expect_graph(self.current if gm is None else gm, call)
 
     def __repr__(self) -> str:

@@ -47,7 +47,7 @@ def adopt(gm: GraphModule, saved: list[SavedNode]) -> None:
     found = [(node.op, _last_part(target_name(node))) for node in nodes]
     if found != [(known.record.call.op, known.target) for known in saved]:
         raise RewriteError(
-            "this graph module was loaded from a pickle, and its nodes are not those that were saved, so nothing "
+            "this graph module was loaded from a pickle, and its nodes differ from those that were saved, so nothing "
             "can be reversed in it. Reverse it before saving."
         )
     names = gm.graph._graph_namespace._used_names

@@ -117,4 +117,4 @@ def _parsed(spec: str) -> tuple[str, list[Any], dict[str, Any]]:
                 return tree.func.id, [ast.literal_eval(value) for value in tree.args], keywords
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass  # told below
-    raise SpecError(Unmet(f"{spec!r} is not written as a module is", "write it like Dropout(p=0.1)", spec, "Name(key=value)"))  # noqa: E501  # fmt: skip
+    raise SpecError(Unmet(f"{spec!r} is not written like a module", "write it like Dropout(p=0.1)", spec, "Name(key=value)"))  # noqa: E501  # fmt: skip

@@ -48,7 +48,7 @@ class Delete(Edit):
             not self.users_take
             or taken in inputs_of(node)
             or Unmet(
-                f"{self.users_take} is no input of {node.name}",
+                f"{self.users_take} is not an input of {node.name}",
                 f"choose one of its inputs: {inputs}"
                 if inputs
                 else "it has none: let its users read other nodes first",

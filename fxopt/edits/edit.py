@@ -116,7 +116,7 @@ class Edit(Pass[EditSite]):
             node.op not in ("placeholder", "output")
             or self._may_edit(node)
             or Unmet(
-                f"{node.name} is {'an input' if node.op == 'placeholder' else 'the output'} of the model, not a call",
+                f"{node.name} is {'an input' if node.op == 'placeholder' else 'the output'} of the model",
                 "choose a node that makes a call",
                 actual=node.op,
                 needed="a call",

@@ -140,7 +140,7 @@ class FakeRun:
         if dense is not None:
             return self._fake(dense)
         if node.op == "placeholder":
-            raise UnknownError(f"the shape of the input {node.name} is not known")
+            raise UnknownError(f"the shape of the input {node.name} is unknown")
         if node.op == "get_attr":
             value = attribute_of(self.index.gm, str(node.target))
             return self._mode.from_tensor(value) if isinstance(value, torch.Tensor) else value

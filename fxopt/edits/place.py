@@ -40,7 +40,7 @@ def steps_of(at: str) -> tuple[Step, ...]:
         steps.append(ast.literal_eval(found[1]) if found[1] else found[2])
         position = found.end()
     if len(steps) < 2 or position < len(rest):
-        raise NoSuchPlaceError(f"{at!r} is no place in a call; places are written args[1] or kwargs['dim']")
+        raise NoSuchPlaceError(f"a place in a call is written args[1] or kwargs['dim'], and this is {at!r}")
     return tuple(steps)
 
 

@@ -39,7 +39,7 @@ class ReplaceModule(Edit):
         old = index.module_of(node)
         if old is None:
             yield Unmet(
-                f"{node.name} calls {target_name(node)}, which is no module",
+                f"{node.name} calls {target_name(node)}, which is not a module",
                 "give it another target instead",
                 actual=node.op,
                 needed="a call of a module",

@@ -41,7 +41,7 @@ class SetArgument(Edit):
 
     def draft(self, node: Node, index: GraphIndex) -> Conditions[Draft]:
         yield is_plain(self.value) or Unmet(
-            f"{self.value!r} is a {type(self.value).__name__}, which is no constant",
+            f"{self.value!r} is a {type(self.value).__name__}, and has to be a constant",
             "give a number, text, None, a dtype, or a list of them",
             actual=type(self.value).__name__,
             needed="a constant",

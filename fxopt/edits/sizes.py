@@ -58,7 +58,7 @@ class Assignment:
         """
         number = self.computed(size)
         if number is None:
-            raise ValueError(f"the size {size} cannot be computed: it is no arithmetic of known sizes ({self})")
+            raise ValueError(f"the size {size} cannot be computed from the known sizes ({self})")
         return number
 
     def computed(self, size: int | str) -> int | None:

@@ -94,7 +94,7 @@ def target_conditions(name: str) -> Conditions[Target]:
     return present(
         resolved(name),
         lambda: Unmet(
-            f"{name} is no function of tensors in torch, torch.nn.functional, operator or torch.Tensor",
+            f"{name} is not a function of tensors in torch, torch.nn.functional, operator or torch.Tensor",
             "write it like F.gelu, torch.sub or torch.Tensor.tanh",
             actual=name,
             needed="a function that torch knows",

@@ -125,9 +125,9 @@ def autocast_condition(node: Node, index: GraphIndex) -> Condition:
     enter = index.autocast_around(node)
     return enter is None or Unmet(
         f"{node.name} runs under autocast ({enter.args[0]}, {enter.args[1]}), which chooses each dtype",
-        remedy="capture the model without autocast",
+        remedy="capture the model outside of autocast",
         actual=f"inside {enter.name}",
-        needed="no autocast",
+        needed="a call outside of autocast",
     )
 
 
@@ -150,7 +150,7 @@ def rank_condition(tensor: Node, rank: int, why: str) -> Condition:
     info = info_of(tensor)
     if info is None:
         return Unmet(
-            f"the shape of {tensor.name} is not known: {why}",
+            f"the shape of {tensor.name} is unknown: {why}",
             remedy=NEEDS_SHAPES,
             actual="unknown",
             needed=f"{rank} dimensions",

@@ -28,7 +28,7 @@ def module_hook_condition(module: nn.Module, path: str) -> Condition:
             kind = table.strip("_").replace("_", " ").removesuffix("s")
             hint = "pruning or weight norm: make it permanent first" if name != "function" else "remove the hook first"
             return Unmet(
-                f"{path} has a {kind} ({name}), which would no longer see the same call",
+                f"{path} has a {kind} ({name}), which would see another call",
                 remedy=hint,
                 actual=f"{len(hooks)} {kind}{'s' if len(hooks) > 1 else ''}",
                 needed="none",
@@ -42,7 +42,7 @@ def gradient_hook_condition(tensors: Iterable[tuple[str, torch.Tensor | None]]) 
         register = gradient_hook_of(tensor) if tensor is not None else ""
         if register:
             return Unmet(
-                f"{path} has a gradient hook ({register}), which no tensor in its place would call",
+                f"{path} has a gradient hook ({register}), which a tensor in its place would lack",
                 remedy=f"remove the hook first, by the handle that {register} returned",
                 actual="a gradient hook",
                 needed="none",

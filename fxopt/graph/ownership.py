@@ -74,7 +74,7 @@ def _foreign_parent(path: str, index: GraphIndex) -> Condition:
         type(parent) is nn.Module
         or parent is index.gm
         or Unmet(
-            f"{path} lies in a {type(parent).__name__} of the model itself, which is not to be changed",
+            f"{path} lies in a {type(parent).__name__} of the model itself, which has to stay as it is",
             actual=type(parent).__name__,
             needed="a plain module of the graph module",
         )
@@ -100,7 +100,7 @@ def tensor_conditions(
         )
         plain = type(tensor) in (nn.Parameter, torch.Tensor) and tensor.layout == torch.strided
         yield (plain and not tensor.is_quantized) or Unmet(
-            f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is not known here",
+            f"{path} is a {type(tensor).__name__} ({tensor.layout}), whose layout is unknown here",
             actual=f"{type(tensor).__name__} ({tensor.layout})",
             needed="a plain strided tensor",
         )

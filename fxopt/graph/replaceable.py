@@ -38,7 +38,7 @@ def read_instead_conditions(old: Node, new: Node, index: GraphIndex, going: Coll
     """
     before, after = info_of(old), info_of(new)
     yield (before is not None and after is not None) or Unmet(
-        f"the shape and dtype of {old.name if before is None else new.name} are not known",
+        f"the shape and dtype of {old.name if before is None else new.name} are unknown",
         remedy=NEEDS_SHAPES,
         actual="unknown",
         needed="known",

@@ -122,7 +122,7 @@ def batch_norm_conditions(bn: BatchNormLayer, kinds: Kinds, index: GraphIndex) -
 
 def _without_statistics(bn: BatchNormLayer) -> Unmet:
     return Unmet(
-        f"{bn.name} keeps no running statistics (track_running_stats=False): the batch itself sets the scale",
+        f"{bn.name} takes the statistics of each batch (track_running_stats=False): the batch itself sets the scale",
         actual="none",
         needed="a running mean and variance",
     )
@@ -140,7 +140,7 @@ def fold_conditions(
         yield still or Unmet(
             f"{layer.name} {where}, so at the edges the shift of {bn.name} would be missing",
             actual=f"a shift of up to {affine.shift.abs().max().item():.3g}",
-            needed="no padding, or no shift",
+            needed="a padding of 0, or a shift of 0",
         )
     largest, limit = affine.largest, torch.finfo(layer.weight.dtype).max
     near = largest * 2.0**20 > limit  # only then is it worth computing them to see

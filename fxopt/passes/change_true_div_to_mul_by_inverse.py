@@ -92,7 +92,7 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
             needed="rounding_mode=None",
         )
         yield (len(node.args) == 2 and set(node.kwargs) <= {"rounding_mode"}) or Unmet(
-            f"{node.name} is not called as dividend and divisor",
+            f"{node.name} is not called with a dividend and a divisor",
             actual=f"{len(node.args)} arguments by position",
             needed="2 arguments by position",
         )
@@ -101,7 +101,7 @@ class ChangeTrueDivToMulByInverse(Pass[ConstantDivision]):
             first,
             Node,
             lambda: Unmet(
-                f"{node.name} divides a constant by a tensor; the inverse would not be a constant",
+                f"{node.name} divides a constant by a tensor, whose inverse is a tensor too",
                 actual=f"{first} / {second}",
                 needed="tensor / constant",
             ),
@@ -154,11 +154,13 @@ def _rounding_conditions(divisor: float, dtype: torch.dtype) -> Conditions[None]
     yield not _is_too_large(divisor) or Unmet(f"the divisor {divisor} is larger than any float", needed="a float")
     size = abs(float(divisor))
     yield (size != 0 and math.isfinite(size)) or Unmet(
-        f"the divisor {divisor} has no finite inverse other than zero", actual=str(divisor), needed="finite, not zero"
+        f"the divisor {divisor} has no finite inverse other than zero",
+        actual=str(divisor),
+        needed="finite, other than 0",
     )
     for value, name in ((size, f"the divisor {divisor}"), (1 / size, f"the inverse of {divisor}")):
         yield limits.tiny <= value <= limits.max or Unmet(
-            f"{name} is not a normal number of {limits.dtype}",
+            f"{name} lies outside of the normal numbers of {limits.dtype}",
             actual=f"{value:.3g}",
             needed=f"{limits.tiny:.3g} to {limits.max:.3g}",
         )

@@ -183,7 +183,7 @@ def _channel_conditions(layer: Layer, way: list[Node], *, layer_first: bool) -> 
         info = yield from present(
             info_of(at_layer),
             lambda: Unmet(
-                f"the shape of {at_layer.name} is not known: batch norm scales dimension 1, Linear works on the last",
+                f"the shape of {at_layer.name} is unknown: batch norm scales dimension 1, Linear works on the last",
                 remedy=NEEDS_SHAPES,
                 actual="unknown",
                 needed="a shape",

@@ -304,7 +304,7 @@ def _product_of(product: Node, index: GraphIndex) -> Conditions[tuple[Node, Node
 def _known(node: Node) -> Conditions[TensorInfo]:
     return present(
         info_of(node),
-        lambda: Unmet(f"the shape and dtype of {node.name} are not known", NEEDS_SHAPES, "unknown", "known"),
+        lambda: Unmet(f"the shape and dtype of {node.name} are unknown", NEEDS_SHAPES, "unknown", "known"),
     )
 
 

@@ -80,8 +80,8 @@ class FuseBiasInLinear(Pass[LinearWithBias]):
         bias = yield from present(linear.bias, lambda: Unmet(f"{linear.name} has no bias"))
         frozen, free = ("bias", "weight") if weight.requires_grad else ("weight", "bias")
         yield weight.requires_grad == bias.requires_grad or Unmet(
-            f"{linear.name} has a frozen {frozen} and a {free} that trains; one tensor can't be both",
-            remedy="let both train, or none",
+            f"{linear.name} has a frozen {frozen} and a {free} that trains; one tensor is either",
+            remedy="let both train, or freeze both",
             actual=f"{frozen}.requires_grad=False, {free}.requires_grad=True",
             needed="the same of both",
         )

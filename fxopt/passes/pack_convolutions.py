@@ -92,7 +92,7 @@ class PackConvolutions(Pass[ConvolutionToPack]):
 
     def _conditions(self, layer: ConvLayer, index: GraphIndex) -> Conditions[ConvolutionToPack]:
         yield not layer.transposed or Unmet(
-            f"{layer.name} is transposed, and oneDNN's packed convolution is not",
+            f"{layer.name} is a transposed convolution, and oneDNN packs plain ones",
             actual="transposed",
             needed="a convolution",
         )
@@ -101,7 +101,7 @@ class PackConvolutions(Pass[ConvolutionToPack]):
             weight is None
             or weight.dim() == 4
             or Unmet(
-                f"{layer.name} is no convolution of images, and oneDNN's packed one is",
+                f"{layer.name} has a weight of {weight.dim()} dimensions, and oneDNN packs those of images, with 4",
                 actual=f"a weight of {weight.dim()} dimensions",
                 needed="4 dimensions",
             )

@@ -81,7 +81,7 @@ def packing_conditions(layer: Layer, kind: type[nn.Module], index: GraphIndex) -
         needed="cpu",
     )
     yield weight.dtype in DTYPES or Unmet(
-        f"the weight of {layer.name} is {weight.dtype}, in which oneDNN has no packed product",
+        f"the weight of {layer.name} is {weight.dtype}, and oneDNN packs float32 and bfloat16",
         actual=str(weight.dtype),
         needed="float32 or bfloat16",
     )
@@ -89,7 +89,7 @@ def packing_conditions(layer: Layer, kind: type[nn.Module], index: GraphIndex) -
         f"this processor has no instructions for {weight.dtype}", actual=str(weight.dtype), needed="float32"
     )
     yield weight.numel() > 0 or Unmet(
-        f"the weight of {layer.name} has no numbers", actual=str(tuple(weight.shape)), needed="at least one number"
+        f"the weight of {layer.name} is empty", actual=str(tuple(weight.shape)), needed="at least one number"
     )
     yield not weight.is_inference() or Unmet(
         f"the weight of {layer.name} was made in inference mode, where torch does not count the writes to it",

@@ -45,7 +45,7 @@ class SetMember(Swap):
     def apply(self, index: GraphIndex) -> None:
         parent, name = index.module_at(self.parent), self.path.rpartition(".")[2]
         if parent is None:
-            raise RewriteError(f"{self.path} cannot be changed: there is no module {self.parent!r} any more")
+            raise RewriteError(f"{self.path} cannot be changed: its module {self.parent!r} was removed")
         members = getattr(parent, self.table)
         current = members.get(name)
         expected = current is self.old or type(current) is type(self.old) is nn.Module  # a copy has its own containers
@@ -123,7 +123,5 @@ def arranged(members: dict[str, Any], order: Iterable[str]) -> None:
 def _module(index: GraphIndex, path: str) -> nn.Module:
     module = index.module_at(path)
     if module is None:
-        raise RewriteError(
-            f"{path} cannot be changed back: there is no such module any more; reverse the pass that removed it"
-        )
+        raise RewriteError(f"{path} was removed, so it cannot be changed back; first reverse the pass that removed it")
     return module

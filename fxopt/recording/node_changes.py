@@ -30,9 +30,7 @@ class InsertNode(Change):
     def apply(self, index: GraphIndex) -> None:
         name, call = self.node.name, self.node.call
         if name in index.nodes:
-            raise RewriteError(
-                f"{name} cannot be put into the graph: another node has the name; first reverse the pass that made it"
-            )
+            raise RewriteError(f"{name} is the name of another node by now; first reverse the pass that made that node")
         args, kwargs = call.arguments(index, f"{name} cannot be put into the graph: it reads")
         graph = index.gm.graph
         with graph.inserting_before(self._place(index, args, kwargs)):
@@ -66,8 +64,8 @@ class EraseNode(Change):
             return  # dead-code elimination was faster
         if node.users:
             raise RewriteError(
-                f"{node} cannot be taken out of the graph: {_names(node.users)} came to use it since; "
-                "first reverse the pass that added it"
+                f"{node} has to stay in the graph: {_names(node.users)} came to use it since; "
+                "first reverse the pass that added this use"
             )
         if Call.of(node) != self.node.call:
             raise RewriteError(f"{node} was changed by something else since; reverse that first")

@@ -102,7 +102,7 @@ def node_named(index: GraphIndex, name: str, why: str) -> Node:
     """Return the node of this name; where there is none, the `RewriteError` begins with `why`."""
     node = index.nodes.get(name)
     if node is None:
-        raise RewriteError(f"{why} {name}, which is no longer in the graph; first reverse the pass that removed it")
+        raise RewriteError(f"{why} {name}, which has left the graph; first reverse the pass that removed it")
     return node
 
 

@@ -45,7 +45,7 @@ def _transformed(transform: Transform, before: Snapshot, name: str, lint: bool) 
     if not isinstance(given, GraphModule):
         raise TypeError(
             f"{name}.transform returned {'None' if given is None else f'a {type(given).__name__}'}; it must return the "
-            "torch.fx.GraphModule, changed in place or not"
+            "torch.fx.GraphModule, changed in place or a new one"
         )
     inside = before.changed_graph_inside()
     if inside:
@@ -64,7 +64,7 @@ def _transformed(transform: Transform, before: Snapshot, name: str, lint: bool) 
         try:
             given.graph.lint()
         except (RuntimeError, ValueError) as error:
-            raise RewriteError(f"{name} left a graph that is not well formed: {error}") from error
+            raise RewriteError(f"{name} left a malformed graph: {error}") from error
     return given
 
 

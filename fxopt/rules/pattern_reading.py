@@ -64,7 +64,7 @@ def read_pattern(rule: Callable[..., Any], options: Mapping[str, Any], where: st
     named = {t for step in pattern.steps for t in [*parameters_in(step), *modules_in(step)]}
     for parameter in parameters:
         if parameter not in named:
-            raise RuleError(f"{where}: the parameter {parameter.name} is not in the pattern, so nothing would bind it")
+            raise RuleError(f"{where}: the pattern leaves out the parameter {parameter.name}, which would stay unbound")
     return pattern
 
 

@@ -108,7 +108,7 @@ class _SiteWriter(Writer):
         if known is None:
             raise RequirementError(
                 Unmet(
-                    f"the {attribute} of {self.bound[node].name} is not known",
+                    f"the {attribute} of {self.bound[node].name} is unknown",
                     NEEDS_SHAPES,
                     "unknown",
                     f"a known {attribute}",
@@ -257,7 +257,7 @@ def _outputs(returned: Any, members: Sequence[Binding], writer: _SiteWriter) -> 
     for value, member in zip(values, members):
         node = writer.create_arg(value)
         if not isinstance(node, Node):
-            raise RuleError(f"{writer.rule}: it returns {value!r}, which is no value of the model")
+            raise RuleError(f"{writer.rule}: it returns {value!r}; return a value of the model")
         if writer.bound.get(node) is next(iter(member.nodes.values())):
             raise RuleError(f"{writer.rule}: it returns the pattern itself, so nothing would change")
         outputs.append(node)

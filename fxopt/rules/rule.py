@@ -210,11 +210,11 @@ class Rule(RulePass):
             found = _named(kind.__module__, kind.__qualname__, {})
         except (ImportError, AttributeError) as error:
             raise pickle.PicklingError(
-                f"{self.where}: it cannot be pickled, because pickle finds it by its name and "
-                f"{kind.__qualname__} leads nowhere; define it at the top level of a module"
+                f"{self.where}: pickle finds a rule by its name, and {kind.__qualname__} leads nowhere; "
+                "define it at the top level of a module"
             ) from error
         if getattr(type(found), "body", None) is not kind.body:
-            raise pickle.PicklingError(f"{self.where}: it cannot be pickled, because its name leads to something else")
+            raise pickle.PicklingError(f"{self.where}: pickle finds a rule by its name, which leads to something else")
         return _named, (kind.__module__, kind.__qualname__, self.options)
 
 
@@ -287,11 +287,11 @@ def rewrite(
 
 def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_ok: bool) -> Rule:
     if not callable(body) or not hasattr(body, "__code__"):
-        raise RuleError(f"fxopt.rewrite is for generator functions, not for {body!r}")
+        raise RuleError(f"fxopt.rewrite takes a generator function, and got {body!r}")
     code = body.__code__
     where = f"the rule {body.__name__} ({code.co_filename}:{code.co_firstlineno})"
     if not inspect.isgeneratorfunction(body):
-        raise RuleError(f"{where}: it has no yield; yield the pattern, then return its replacement")
+        raise RuleError(f"{where}: it needs a yield: yield the pattern, then return its replacement")
     values = {**_options_of(body), **options}
     for name in values:
         if hasattr(Rule, name):

@@ -98,7 +98,7 @@ def test_wrong_uses_are_told(gm: GraphModule) -> None:
         pass
     with fxopt.record() as log:
         for call, message in (
-            (lambda: log.step("x", lambda gm: gm), r"has no graph module to run on: give it one, or .*record\(gm\)"),
+            (lambda: log.step("x", lambda gm: gm), r"needs a graph module to run on: give it one, or .*record\(gm\)"),
             (lambda: log.step("x", 3, gm), "takes a function; this is the int 3"),
             (lambda: log.step(swap, swap, gm), "takes a name and a function"),
             (lambda: log.step("x", lambda gm: 3, gm), "x has to return a graph module or None, and returned the int 3"),

@@ -23,22 +23,22 @@ from tests.edits.model import images, small
 
 REFUSALS = (
     (SetArgument("nowhere", "args[0]", 1), "there is no node nowhere in the graph as it is"),
-    (SetArgument("images", "args[0]", 1), "images is an input of the model, not a call"),
-    (SetArgument("output", "args[0]", 1), "output is the output of the model, not a call"),
+    (SetArgument("images", "args[0]", 1), "images is an input of the model"),
+    (SetArgument("output", "args[0]", 1), "output is the output of the model"),
     (SetArgument("truediv", "args[1]", 3), "args[1] of truediv is 3 already"),
     (SetArgument("truediv", "args[5]", 3), "truediv has nothing at args[5]; it has args[0], args[1]"),
-    (SetArgument("truediv", "first", 3), "'first' is no place in a call"),
+    (SetArgument("truediv", "first", 3), "a place in a call is written args[1] or kwargs['dim'], and this is 'first'"),
     (SetArgument("truediv", "args[0]", 3), "args[0] of truediv is relu, the result of a node"),
-    (SetArgument("truediv", "args[1]", {1, 2}), "which is no constant"),
+    (SetArgument("truediv", "args[1]", {1, 2}), "and has to be a constant"),
     (SetArgument("truediv", "args[1]", "three"), "truediv would fail: "),
     (SetArgument("softmax", "args[1]", 7), "softmax would fail: Dimension out of range"),
     (SetArgument("flatten", "args[1]", 1), "a would fail: "),
     (Retarget("conv", "F.relu"), "conv calls no function or method"),
-    (Retarget("relu", "os.system"), "os.system is no function of tensors in torch"),
-    (Retarget("relu", "torch.load"), "torch.load is no function of tensors in torch"),
-    (Retarget("relu", "torch.nn.functional.os.system"), "is no function of tensors"),
+    (Retarget("relu", "os.system"), "os.system is not a function of tensors in torch"),
+    (Retarget("relu", "torch.load"), "torch.load is not a function of tensors in torch"),
+    (Retarget("relu", "torch.nn.functional.os.system"), "is not a function of tensors"),
     (Retarget("relu", "F.relu"), "relu calls F.relu already"),
-    (Retarget("tanh", "torch.relu_"), "is no function of tensors"),
+    (Retarget("tanh", "torch.relu_"), "is not a function of tensors"),
     (Retarget("tanh", "relu_"), "tanh makes a new tensor, and torch.Tensor.relu_ writes in place"),
     (Retarget("softmax", "tanh"), "softmax gives dim as argument 1, and torch.Tensor.tanh takes only input"),
     (Retarget("softmax", "transpose"), "softmax gives dim as argument 1, and torch.Tensor.transpose takes dim0 there"),
@@ -59,18 +59,18 @@ REFUSALS = (
     (Delete("images"), "images is an input of the model"),
     (Delete("output"), "output is the output of the model"),
     (Delete("tanh"), "tanh is read by sub"),
-    (Delete("tanh", "a"), "a is no input of tanh"),
+    (Delete("tanh", "a"), "a is not an input of tanh"),
     (Delete("flatten", "act"), "a would fail: "),
     (Insert("sub", "Linear(6, 6)"), "Linear is not in the catalog"),
-    (Insert("sub", "__import__('os').system('ls')"), "is not written as a module is"),
+    (Insert("sub", "__import__('os').system('ls')"), "is not written like a module"),
     (Insert("sub", "Dropout(p=2)"), "Dropout(p=2) cannot be made: dropout probability has to be between 0 and 1"),
     (Insert("sub", "Dropout(0.1, True)"), "Dropout cannot be given so many values"),
     (Insert("sub", "ReLU(inplace=True)"), "ReLU cannot be given inplace"),
-    (Insert("sub", "Dropout(p=open('x'))"), "is not written as a module is"),
+    (Insert("sub", "Dropout(p=open('x'))"), "is not written like a module"),
     (Insert("sub", "ReLU", "last"), "last does not read sub"),
     (Insert("output", "ReLU"), "output is the output of the model"),
     (Insert("sub", "MaxPool2d(kernel_size=2)"), "the max_pool2d would fail: "),
-    (ReplaceModule("relu", "GELU"), "relu calls F.relu, which is no module"),
+    (ReplaceModule("relu", "GELU"), "relu calls F.relu, which is not a module"),
     (ReplaceModule("act", "ReLU"), "act is a ReLU already"),
     (ReplaceModule("conv", "Linear(1, 1)"), "Linear is not in the catalog"),
     (ReplaceModule("a", "Identity"), "sub would fail: "),
@@ -102,7 +102,7 @@ def test_a_refusal_shows_what_the_node_would_get_against_what_it_gets() -> None:
 def test_without_shapes_nothing_can_be_checked_so_nothing_is_edited() -> None:
     gm = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
     (miss,) = ReplaceModule("_1", "Tanh").scan(gm).misses
-    assert "the shape of the input input_1 is not known, so the edit cannot be checked" in miss.reason
+    assert "the shape of the input input_1 is unknown, so the edit cannot be checked" in miss.reason
     assert "fxopt.capture" in miss.remedy
 
 

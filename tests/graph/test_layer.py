@@ -239,4 +239,4 @@ def test_tensors_of_another_kind_are_left_alone(change: str) -> None:
         assert "not a floating-point dtype" in miss_of(gm).reason
     else:
         gm.w = nn.Parameter(gm.w.detach().to_sparse(), requires_grad=False)
-        assert "whose layout is not known" in miss_of(gm).reason
+        assert "whose layout is unknown" in miss_of(gm).reason

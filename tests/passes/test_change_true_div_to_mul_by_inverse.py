@@ -101,7 +101,7 @@ def test_a_divisor_without_a_normal_inverse_is_left_alone(divisor: float) -> Non
 
 def test_half_precision_has_its_own_limits() -> None:
     gm = captured(lambda m, x: x / 1e5, X.half())
-    assert_left_alone(ChangeTrueDivToMulByInverse(), gm, "not a normal number of float16")
+    assert_left_alone(ChangeTrueDivToMulByInverse(), gm, "outside of the normal numbers of float16")
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_an_unknown_shape_is_left_alone(forward: Callable[..., Any]) -> None:
     gm = captured(forward, sample(3, 4), f=nn.Linear(4, 4), bn=drawn(nn.BatchNorm1d(4)))
     for node in gm.graph.nodes:
         node.meta.clear()
-    assert_left_alone(FoldBatchNorm(), gm, "the shape of", "is not known", "fxopt.capture")
+    assert_left_alone(FoldBatchNorm(), gm, "the shape of", "is unknown", "fxopt.capture")
 
 
 def test_an_input_changed_before_the_convolution_reads_it_is_left_alone() -> None:
@@ -340,7 +340,7 @@ def test_the_nearest_miss_is_the_one_that_is_told() -> None:
     (miss,) = FoldBatchNorm().scan(gm).misses
     assert "pads with zeros" in miss.reason
     assert miss.met > 10
-    assert miss.needed == "no padding, or no shift"
+    assert miss.needed == "a padding of 0, or a shift of 0"
 
 
 # ---- functions and operators

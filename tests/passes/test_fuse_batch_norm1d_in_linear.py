@@ -81,7 +81,7 @@ def test_an_unknown_shape_is_left_alone(forward: Any) -> None:
     gm = captured(forward, X, linear=nn.Linear(4, 4), bn=norm(4))
     for node in gm.graph.nodes:
         node.meta.clear()
-    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "is not known", "fxopt.capture")
+    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "is unknown", "fxopt.capture")
 
 
 def test_training_mode_is_left_alone() -> None:
@@ -92,7 +92,7 @@ def test_training_mode_is_left_alone() -> None:
 
 def test_missing_statistics_are_left_alone() -> None:
     gm = captured(after, X, linear=nn.Linear(4, 4), bn=norm(4, track_running_stats=False))
-    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "keeps no running statistics")
+    assert_left_alone(FuseBatchNorm1dInLinear(), gm, "takes the statistics of each batch")
 
 
 def test_other_users_are_left_alone() -> None:

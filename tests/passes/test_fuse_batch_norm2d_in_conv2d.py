@@ -81,7 +81,7 @@ def test_training_mode_is_left_alone() -> None:
 
 def test_missing_running_statistics_are_left_alone() -> None:
     gm = captured(then, X, conv=nn.Conv2d(4, 8, 3), bn=norm(8, track_running_stats=False))
-    assert_left_alone(FuseBatchNorm2dInConv2d(), gm, "bn keeps no running statistics")
+    assert_left_alone(FuseBatchNorm2dInConv2d(), gm, "bn takes the statistics of each batch")
 
 
 def test_a_convolution_that_others_read_is_left_alone() -> None:

@@ -242,7 +242,7 @@ def test_a_functional_batch_norm_in_training_mode_is_left_alone() -> None:
 
 def test_a_functional_batch_norm_of_unknown_rank_is_left_alone() -> None:
     gm = torch.fx.symbolic_trace(model(ImageFunctions))
-    assert_left_alone(FuseBatchNorm2dInConv2d(), gm, "the shape of conv2d is not known", "fxopt.capture")
+    assert_left_alone(FuseBatchNorm2dInConv2d(), gm, "the shape of conv2d is unknown", "fxopt.capture")
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_nan_stays_nan_behind_relu() -> None:
 @pytest.mark.parametrize(
     ("layer", "shape", "said"),
     [
-        (nn.Conv1d(4, 4, 3), (2, 4, 6), "no convolution of images"),
+        (nn.Conv1d(4, 4, 3), (2, 4, 6), "packs those of images, with 4"),
         (nn.ConvTranspose2d(4, 4, 3), (2, 4, 6, 6), "transposed"),
         (nn.Conv2d(4, 4, 3, padding=1, padding_mode="reflect"), (2, 4, 6, 6), "pads by reflect"),
         (nn.Conv2d(4, 4, 2, padding="same"), (2, 4, 6, 6), "differs from side to side"),

@@ -149,14 +149,14 @@ def test_a_broken_graph_is_refused_and_rolled_back() -> None:
 
     gm = graph()
     before = everything(gm)
-    with pytest.raises(RewriteError, match=r"ByHand left a graph that is not well formed: .*used before it"):
+    with pytest.raises(RewriteError, match=r"ByHand left a malformed graph: .*used before it"):
         by_hand(break_it)(gm)
     assert everything(gm) == before
 
     def lose_a_module(gm: GraphModule) -> None:
         del gm.block.first
 
-    with pytest.raises(RewriteError, match=r"not well formed: .*block.first"):
+    with pytest.raises(RewriteError, match=r"malformed graph: .*block.first"):
         by_hand(lose_a_module)(gm)
     assert everything(gm) == before
 

@@ -199,7 +199,7 @@ def test_an_unknown_shape_is_a_miss_where_the_rule_asks_for_it() -> None:
 
     assert len(rule.scan(captured(lambda m, x: torch.cos(m.a(x)), X, a=linear(size=5))).matches) == 1
     (miss,) = rule.scan(torch.fx.symbolic_trace(Net(lambda m, x: torch.cos(x)))).misses
-    assert "the ndim of x is not known" in miss.reason
+    assert "the ndim of x is unknown" in miss.reason
     assert "fxopt.capture" in miss.remedy
 
 
