@@ -153,14 +153,14 @@ def app(
     """
     for folder in folders or ():
         if not folder.is_dir() or os.pathsep in str(folder):
-            raise UsageError(f"--folders: {folder} is no folder")
+            raise UsageError(f"--folders: {folder} is not a folder")
     if workshop and folders:
-        raise UsageError("--workshop opens no folders of this machine; leave --folders out")
+        raise UsageError("--workshop keeps the folders of this machine closed; leave --folders out")
     if allow_code and (workshop or serve not in LOOPBACK):
         raise UsageError("--allow-code is for this machine alone; leave it out with --serve and --workshop")
     for file in lessons or ():
         if not file.is_file():
-            raise UsageError(f"--lessons: {file} is no file")
+            raise UsageError(f"--lessons: {file} is not a file")
     from fxopt.ui import command
 
     below = tuple(os.path.abspath(folder) for folder in folders or ())

@@ -67,7 +67,7 @@ def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequenc
         return _program(text, batch, sequence, inputs)
     if text.endswith(PICKLES):
         raise UsageError(
-            f"{text}: such a file can run code when it is read, so fxopt does not read it. Save safetensors beside a "
+            f"{text}: such a file can run code when it is read, so fxopt leaves it unread. Save safetensors beside a "
             "config.json (model.save_pretrained), or load it in a function of yours and give file.py:function"
         )
     if text.endswith(".py"):
@@ -190,7 +190,7 @@ def _inputs(
         return (), fxopt.example_inputs(model, **sizes)
     except (fxopt.FxoptError, TypeError, ValueError) as error:
         raise UsageError(
-            f"the inputs of {text} are not known. Give each as dtype and sizes, as in --input 2x3x224x224 or "
+            f"the inputs of {text} are unknown. Give each as dtype and sizes, as in --input 2x3x224x224 or "
             f"--input int64:2x16, or let the function return (model, args). {error}"
         ) from None
 
@@ -202,7 +202,7 @@ def _tensor(text: str) -> Any:
     kind, _, sizes = text.rpartition(":")
     dtype = getattr(torch, kind or "float32", None)
     if not isinstance(dtype, torch.dtype) or not re.fullmatch(r"\d+(x\d+)*|scalar", sizes):
-        raise UsageError(f"--input {text}: it is no dtype and sizes; write it as 2x3x224x224 or int64:2x16")
+        raise UsageError(f"--input {text}: write it as a dtype and sizes, such as 2x3x224x224 or int64:2x16")
     shape = [] if sizes == "scalar" else [int(size) for size in sizes.split("x")]
     generator = torch.Generator().manual_seed(0)
     if dtype.is_floating_point or dtype.is_complex:
@@ -219,7 +219,7 @@ def _module(where: str) -> ModuleType:
         sys.path.insert(0, folder)  # as for a script, and for python -m
     if not is_file:
         if not all(part.isidentifier() for part in where.split(".")):
-            raise UsageError(f"{where!r} is no module and no .py file; a model is {FORMS}")
+            raise UsageError(f"{where!r} is neither a module nor a .py file; a model is {FORMS}")
         return importlib.import_module(where)
     return module_of_file(Path(where), Path(where).stem, replaces=False)
 

@@ -55,7 +55,7 @@ def check(
       fxopt lessons check my-lesson.md --allow-code
     """
     if not file.is_file():
-        raise UsageError(f"{file} is no file")
+        raise UsageError(f"{file} is not a file")
     with progress("walking the lesson", output.form):
         faults = _faults(file, allow_code)
     data = {"file": str(file), "faults": [{"line": one.line, "reason": one.reason} for one in faults]}

@@ -43,7 +43,7 @@ def spelled(module: nn.Module) -> str:
     if isinstance(module, PackedLayer):
         raise UnspelledError(PACKED)
     if getattr(nn, kind.__name__, None) is not kind:
-        raise UnspelledError(f"{kind.__module__}.{kind.__qualname__} is no class of torch.nn")
+        raise UnspelledError(f"{kind.__module__}.{kind.__qualname__} is a class outside of torch.nn")
     for part in module.modules():
         _check(part)
     arguments = _arguments(module)
@@ -68,7 +68,7 @@ def _check(module: nn.Module) -> None:
         raise UnspelledError(f"{hooks.reason} ({hooks.remedy})")
     for tensor in (*module._parameters.values(), *module._buffers.values()):
         if tensor is not None and is_lazy(tensor):
-            raise UnspelledError("its parameters are not initialized; run the model once first")
+            raise UnspelledError("its parameters are uninitialized; run the model once first")
 
 
 def _arguments(module: nn.Module) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def code_of(progress: Progress, day: date) -> str:
         LessonError: a step is neither passed nor skipped, or the day is out of the range of a code.
     """
     if not progress.is_finished:
-        raise LessonError("the lesson is not finished yet: a step is neither done nor skipped")
+        raise LessonError("the lesson is unfinished: a step is still to be done or skipped")
     count = len(progress.steps)
     return written(
         HandIn(
@@ -107,7 +107,7 @@ def read(code: str, lessons: Iterable[str]) -> HandIn:
         packed = packed << 5 | _LETTERS.index(letter)
     content, check = packed >> _CHECK, packed & 2**_CHECK - 1
     if check != _check(content):
-        raise LessonError("this code has a typing error: its check does not agree with the rest")
+        raise LessonError("this code has a typing error: its check disagrees with the rest")
     values = {}
     for name, bits in reversed(_FIELDS):
         values[name], content = content & 2**bits - 1, content >> bits

@@ -182,7 +182,7 @@ def _picture(value: Setting, folder: Path | None) -> Picture:
     fields = value.fields(("file", "shows"))
     name, shows = fields["file"].text(), fields["shows"].text()
     if folder is None:
-        raise value.fail("this text comes from no file, so it has no folder with pictures")
+        raise value.fail("pictures lie beside the file of a lesson, and this text comes from no file")
     file = (folder / name).resolve()
     if not file.is_relative_to(folder.resolve()):
         raise fields["file"].fail(f"the picture {name!r} has to be in the folder of the lesson")

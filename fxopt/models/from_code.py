@@ -81,7 +81,7 @@ def from_python(file: Path, name: str = "") -> Made:
         return Made(model, (), example_inputs(model))
     except (FxoptError, TypeError, ValueError) as error:
         raise ModelError(
-            f"{name}: the inputs of its model are not known; let the function return (model, args). {error}"
+            f"{name}: the inputs of its model are unknown; let the function return (model, args). {error}"
         ) from error
 
 
@@ -117,7 +117,7 @@ def maker_in(module: ModuleType, name: str, remedy: str = "call the one to use m
     """
     functions = {key: one for key, one in vars(module).items() if _can_be_called(one, module)}
     if not functions:
-        raise ModelError(f"{name} has no function that makes a model without arguments; write def make_model(): ...")
+        raise ModelError(f"{name} needs a function without arguments that makes a model; write def make_model(): ...")
     chosen = next((key for key in _FIRST if key in functions), "")
     if not chosen and len(functions) > 1:
         told = remedy.replace("{}", next(iter(functions)))

@@ -102,7 +102,7 @@ def cached_folder(model_id: str) -> Path:
     config = hub.try_to_load_from_cache(model_id, "config.json")
     if not isinstance(config, str):
         raise ModelError(
-            f"{model_id}: there is no such folder, and no such model in the cache of Hugging Face on this machine "
+            f"{model_id}: it is neither a folder nor a model in the cache of Hugging Face on this machine "
             f"({hub.constants.HF_HUB_CACHE}). fxopt fetches nothing: run hf download {model_id}, or give a folder"
         )
     return Path(config).parent

@@ -203,7 +203,7 @@ class LocalFolder:
         is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
         if not is_model or not isinstance(settings, kind.config_class or ()):
             raise ModelError(
-                f"{self.path}/config.json: architectures is {names!r}, which is no {model_type} model of "
+                f"{self.path}/config.json: architectures is {names!r}, and has to be a {model_type} model of "
                 f"transformers {transformers.__version__}"
             )
         return kind, settings
@@ -220,7 +220,7 @@ class LocalFolder:
         for name in names:
             if Path(name).name != name or not name.endswith(".safetensors") or len(name.encode()) > _MOST_NAME:
                 raise ModelError(
-                    f"{self.path / _INDEX}: it names {short(name)!r}, which is no safetensors file of the folder"
+                    f"{self.path / _INDEX}: it names {short(name)!r}, and has to name safetensors files of the folder"
                 )
             if not (self.path / name).is_file():
                 raise ModelError(f"{self.path}: {name} is missing, which {_INDEX} names; fetch it again")
@@ -306,7 +306,7 @@ def _json(file: Path) -> dict[str, Any]:
     if size > _MOST_JSON:
         raise ModelError(f"{file}: it has {size:,} bytes, more than the {_MOST_JSON:,} that such a file may have")
     if not isinstance(content, dict):
-        raise ModelError(f"{file}: it is JSON, but no object with names and values")
+        raise ModelError(f"{file}: it is JSON, and has to be an object with names and values")
     return content
 
 

@@ -73,7 +73,7 @@ class Link:
             RecipeError: the text is no link, or one of another version.
         """
         if not text.startswith(VERSION):
-            raise RecipeError(f"it is no link of this fxopt, whose links begin with {VERSION}")
+            raise RecipeError(f"it is not a link of this fxopt: its links begin with {VERSION}")
         top = Part(parsed(_inflated(text[1:]))).fields(("view", "steps"))
         steps = tuple(Step.read(one) for one in top["steps"].items(MOST_STEPS))
         return cls(steps, {name: _named(one) for name, one in top["view"].table().items()})

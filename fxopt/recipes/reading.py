@@ -56,7 +56,7 @@ def text_of(content: bytes) -> str:
     if other is None and len(content) > 8 and content[8:10] == b'{"' and not content[:1].isspace():
         other = "a safetensors file"
     if other is not None:
-        raise RecipeError(f"this is no recipe but {other}; a recipe is a JSON file that fxopt saved")
+        raise RecipeError(f"this is {other}; a recipe is a JSON file that fxopt saved")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

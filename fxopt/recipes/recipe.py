@@ -206,9 +206,9 @@ def _inputs(wb: Workbench) -> dict[str, str]:
 
 def _read(part: Part) -> Recipe:
     if not isinstance(part.value, dict):
-        raise part.fail("this is JSON, but no recipe: it is no object with names and values")
+        raise part.fail("this is JSON, and a recipe is an object with names and values")
     if "fxopt_recipe" not in part.value:
-        raise part.fail("this is JSON, but no recipe of fxopt: it has no 'fxopt_recipe' with the version")
+        raise part.fail("this is JSON, but no recipe of fxopt: 'fxopt_recipe' with the version is missing")
     version = part.value["fxopt_recipe"]
     if type(version) is not int or version != VERSION:
         raise RecipeError(

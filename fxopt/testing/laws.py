@@ -68,7 +68,7 @@ def reverse_restores_everything_to_the_bit(pass_: Pass[Any], case: Case) -> None
     demand(_reverse(pass_, gm) is gm, "reverse returns another graph module")
     demand(list(gm.state_dict()) == keys, f"the state_dict had the keys {keys}, and has {list(gm.state_dict())}")
     demand(gm.code == code, f"the code was\n{code}\nand is\n{gm.code}")
-    demand(fingerprint(gm) == before, "the graph module is not what it was")
+    demand(fingerprint(gm) == before, "the graph module has changed")
 
 
 def a_second_run_finds_nothing(pass_: Pass[Any], case: Case) -> None:
@@ -91,9 +91,9 @@ def the_users_model_is_never_touched(pass_: Pass[Any], case: Case) -> None:
     run(gm, case.inputs[0], {})
     pass_.undo(gm)
     now = {path: (id(m), m.training, len(vars(m))) for path, m in model.named_modules(remove_duplicate=False)}
-    demand(now == modules, "its modules are not what they were")
+    demand(now == modules, "its modules have changed")
     tensors = _held(model)
-    demand(list(tensors) == list(kept), "its parameters and buffers are not those that there were")
+    demand(list(tensors) == list(kept), "its parameters and buffers are others than before")
     for name, tensor in tensors.items():
         identity, numbers = kept[name]
         demand(id(tensor) == identity and same_bits(tensor.detach(), numbers), f"{name} was changed")
@@ -172,7 +172,10 @@ def every_site_can_be_switched_alone(pass_: Pass[Any], case: Case) -> None:
         built = case.graph()
         for on in pass_.sites_on(gm):
             pass_.turn_on(built, on)
-        demand(fingerprint(gm) == fingerprint(built), f"after turning {site} off, the graph is not that of what is on")
+        demand(
+            fingerprint(gm) == fingerprint(built),
+            f"after turning {site} off, the graph differs from one of the sites that are on",
+        )
     demand(fingerprint(gm) == start, "turning all sites off left the graph changed")
 
 

@@ -67,7 +67,7 @@ def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
 
 def _refuse_autocast(region: Any) -> None:
     line = calling_line()
-    raise RecordingError(f"the autocast region at {at(line)} is nothing that torch.fx records", line)
+    raise RecordingError(f"torch.fx cannot record the autocast region at {at(line)}", line)
 
 
 class _GradMode(TorchFunctionMode):

@@ -250,9 +250,7 @@ def check_dynamic(dynamic: Dynamic, inputs: Inputs) -> None:
     """Raise if `dynamic` names an unknown input, or an unknown dimension of one."""
     if not isinstance(dynamic, Mapping):
         if dynamic not in ("auto", "all", "none"):
-            raise InputSizeError(
-                f"dynamic={dynamic!r} is not known: give 'auto', 'all', 'none' or {{input: dimensions}}"
-            )
+            raise InputSizeError(f"dynamic={dynamic!r} is unknown: give 'auto', 'all', 'none' or {{input: dimensions}}")
         return
     known = {name: each for each in inputs.tensors for name in (each.name, str(each.path))}
     for name, dimensions in dynamic.items():

@@ -79,7 +79,7 @@ class Sources:
             line = calling_line()
             raise RecordingError(
                 f"a tensor of shape {tuple(tensor.shape)} reached {at(line)} but no recorded operation "
-                "produced it (it came from an earlier trace, or from an operation that cannot be seen)",
+                "produced it (it came from an earlier trace, or from a hidden operation)",
                 line,
             )
         target = self.add("_tensor_constant", tensor)

@@ -176,7 +176,7 @@ def put_into_list(session: Session) -> None:
     """
     mine = own_rule()
     if not mine.is_lawful:
-        raise FxoptError("the laws have not been checked of the text as it is now; check them first")
+        raise FxoptError("first check the laws of the text as it is now")
     passes, fault = passes_of(mine.text)
     if fault is not None:
         raise FxoptError(str(fault))

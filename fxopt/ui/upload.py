@@ -216,7 +216,7 @@ def sorted_out(files: Sequence[File], allow_code: bool) -> tuple[dict[str, File]
     pickles = [name for name in named if name.lower().endswith(PICKLES)]
     if pickles and not weights:
         raise ModelError(
-            f"{short(pickles[0])} can run code when it is read, so it is not read. Save the model with "
+            f"{short(pickles[0])} can run code when it is read, so it stays unread. Save the model with "
             "model.save_pretrained(folder), and upload config.json and model.safetensors of that folder"
         )
     return _parts(named, weights), "", _wish(named, weights)
@@ -230,7 +230,7 @@ def _allowed(code: Sequence[str], allow_code: bool) -> str:
     if not allow_code:
         reason = PROGRAM_RUNS_CODE if name.endswith(".pt2") else "a file of Python is run"
         raise ModelError(
-            f"{name} is not taken: {reason}. Only `fxopt app --allow-code`, which serves this machine alone, takes it; "
+            f"{name} is refused: {reason}. Only `fxopt app --allow-code`, which serves this machine alone, takes it; "
             "config.json with safetensors is taken everywhere"
         )
     return code[0]

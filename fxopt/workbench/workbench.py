@@ -403,7 +403,7 @@ class Workbench:
 
     def _without_edit(self, i: int) -> tuple[Choice, ...]:
         if not isinstance(self.order[i], Edit):
-            raise FxoptError(f"{self.order[i].name} is no edit by hand; turn it off instead")
+            raise FxoptError(f"{self.order[i].name} is a pass; turn it off instead")
         return (*self.choices[:i], *self.choices[i + 1 :])
 
     def reverse_all(self) -> None:

@@ -43,7 +43,7 @@ class RuleProcess:
 
     def __init__(self, gm: GraphModule, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> None:
         if not hasattr(os, "fork"):
-            raise FxoptError("a rule is tried in a process that forks, which this system has not; use Linux or macOS")
+            raise FxoptError("a rule is tried in a process that forks, which this system lacks; use Linux or macOS")
         weights = sum(one.nbytes for one in (*gm.parameters(), *gm.buffers()))
         if weights > MOST_BYTES:
             most = f"a rule is tried on up to {MOST_BYTES / 1e6:,.0f} MB"

@@ -28,7 +28,7 @@ def test_a_model_is_uploaded_and_a_pickle_is_refused(visit: Open, tmp_path: Path
     page.get_by_role("button", name="Files …").click()
     field = page.locator(".st-key-upload-form input[type=file]")
     field.set_input_files([tmp_path / "config.json", tmp_path / "pytorch_model.bin"])
-    visitor.sees("pytorch_model.bin can run code when it is read, so it is not read")
+    visitor.sees("pytorch_model.bin can run code when it is read, so it stays unread")
     if folder := os.environ.get("KEEP_PICTURES"):
         page.screenshot(path=f"{folder}/refused-upload.png")
     field.set_input_files([tmp_path / "config.json", tmp_path / "model.safetensors"])

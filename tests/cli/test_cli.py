@@ -242,11 +242,11 @@ def test_a_file_alone_is_the_model_that_its_function_makes() -> None:
     ("model", "told"),
     [
         ("bert-bas", "no model is called 'bert-bas'. Did you mean bert-base"),
-        ("org/model", "no such model in the cache of Hugging Face on this machine"),
+        ("org/model", "neither a folder nor a model in the cache of Hugging Face on this machine"),
         ("model.pt2", "there is no file model.pt2"),
         ("model.bin", "such a file can run code when it is read"),
         ("nowhere.py", "there is no file nowhere.py"),
-        (str(ROOT / "fxopt_cli" / "__init__.py"), "has no function that makes a model without arguments"),
+        (str(ROOT / "fxopt_cli" / "__init__.py"), "needs a function without arguments that makes a model"),
         (
             str(FILE.parent / "test_options.py"),
             "has several functions (test_the_fields_of_a_group_become_options_in_its_place, "
@@ -259,7 +259,7 @@ def test_a_file_alone_is_the_model_that_its_function_makes() -> None:
         (f"{FILE}:changed", "Give each as dtype and sizes, as in --input 2x3x224x224"),
         ("nowhere.py:make", "there is no file nowhere.py"),
         ("no_such_module:make", "there is no module no_such_module"),
-        ("no such:make", "is no module and no .py file"),
+        ("no such:make", "is neither a module nor a .py file"),
         (str(Path(__file__).parent), "it has no config.json"),
     ],
 )
@@ -287,8 +287,8 @@ def test_failures_of_a_model_have_their_line_and_their_own_code() -> None:
         (("apply", NET, "-p", "MergeLinears", "-p", "MergeLinears"), "names MergeLinears twice"),
         (("apply", NET, "--recipe", str(FILE)), "models.py, line 1: this is no JSON"),
         (("replay", "nowhere.json"), "nowhere.json: it cannot be read (No such file"),
-        (("scan", NET, "--input", "2xx3"), "--input 2xx3: it is no dtype and sizes"),
-        (("scan", NET, "--input", "os:2"), "it is no dtype and sizes"),
+        (("scan", NET, "--input", "2xx3"), "--input 2xx3: write it as a dtype and sizes"),
+        (("scan", NET, "--input", "os:2"), "write it as a dtype and sizes"),
         (("scan", "digits_conv_net", "--batch", "1000"), "batch is 1000; give a whole number from 1 to 256"),
         (("scan", "digits_conv_net", "--input", "2"), "draws its own inputs"),
         (("scan", NET, "--json", "--csv"), "give one of --json, --csv and --markdown"),

@@ -68,4 +68,4 @@ def test_a_date_that_is_none_is_a_fault_with_its_line(tmp_path: Path) -> None:
 def test_what_is_no_file_is_refused(arguments: tuple[str, ...]) -> None:
     done = CliRunner().invoke(cli, ["lessons", *arguments])
     assert done.exit_code == 2
-    assert "is no file" in done.stderr
+    assert "is not a file" in done.stderr

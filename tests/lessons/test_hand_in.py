@@ -80,7 +80,7 @@ def test_no_code_tells_other_numbers_than_it_was_given(steps: int, passed: int, 
 
 def test_the_code_of_a_lesson_counts_what_was_done_and_comes_at_its_end_alone() -> None:
     progress = Progress(lesson_of(TEXT))
-    with pytest.raises(LessonError, match="not finished"):
+    with pytest.raises(LessonError, match="unfinished"):
         code_of(progress, date(2026, 11, 29))
     for _ in progress.steps:
         progress.skip()

@@ -34,7 +34,7 @@ def test_a_step_may_have_a_picture_in_the_folder_of_its_lesson(tmp_path: Path) -
     lesson.write_text(PICTURED)
     with pytest.raises(LessonError, match="1,048,577 bytes"):
         load_lesson(lesson)
-    with pytest.raises(LessonError, match="no folder with pictures"):
+    with pytest.raises(LessonError, match="pictures lie beside the file"):
         lesson_of(PICTURED)
 
 
@@ -76,7 +76,7 @@ WRONG = {
     "twice": ("minutes: 5", "minutes: 5\nminutes: 6", 5, "stands here twice"),
     "unknown in needs": ("{model: small}", "{model: small, bach: 2}", 5, "did you mean 'batch'?"),
     "unknown pass in needs": ("{model: small}", "{model: small, on: {FoldBatchNom: all}}", 5, "'FoldBatchNorm'?"),
-    "wrong recipe": ("{model: small}", "{model: small, recipe: {steps: []}}", 5, "no 'fxopt_recipe'"),
+    "wrong recipe": ("{model: small}", "{model: small, recipe: {steps: []}}", 5, "'fxopt_recipe' with the version"),
     "both": ("{model: small}", "{model: small, recipe: {}, on: {}}", 5, "leave out"),
     "no steps": (TEXT[TEXT.index("## Fold") :], "", 8, "there is none"),
     "text before": ("## Fold it", "Hello\n\n## Fold it", 9, "before the first step"),

@@ -238,7 +238,7 @@ def test_names_of_any_length_are_said_in_short(tiny_bert: Path) -> None:
     index = {"weight_map": {"a": "w" * 5000 + ".safetensors"}}
     (tiny_bert / "model.safetensors.index.json").write_text(json.dumps(index))
     message = refusal(tiny_bert)
-    assert "no safetensors file of the folder" in message
+    assert "has to name safetensors files of the folder" in message
     assert len(message) < 500
 
 

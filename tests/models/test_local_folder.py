@@ -169,7 +169,7 @@ def test_an_index_that_names_another_file_is_refused(tiny_bert: Path, name: str)
     (tiny_bert / "model.safetensors").rename(tiny_bert / "part.safetensors")
     index = {"weight_map": {"a": "part.safetensors", "b": name}}
     (tiny_bert / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert "no safetensors file of the folder" in refusal(tiny_bert)
+    assert "has to name safetensors files of the folder" in refusal(tiny_bert)
 
 
 def test_weights_in_several_files_are_put_together(tiny_bert: Path) -> None:

@@ -108,7 +108,7 @@ def test_the_line_is_that_of_the_value() -> None:
     [
         (b"", "the file is empty"),
         (b"  \n", "the file is empty"),
-        (b"[1, 2]", "this is JSON, but no recipe: it is no object"),
+        (b"[1, 2]", "this is JSON, and a recipe is an object"),
         (b"{}", "no recipe of fxopt"),
         (b'{\n "a": 1,\n "b" 2}', r"^line 3: this is no JSON: expecting ':' delimiter at column 6"),
         (b'{"a": NaN}', "NaN is no number of JSON"),

@@ -170,7 +170,7 @@ def test_inputs_that_do_not_fit_the_signature_are_refused() -> None:
 @pytest.mark.parametrize(
     ("dynamic", "message"),
     [
-        ("some", "dynamic='some' is not known"),
+        ("some", "dynamic='some' is unknown"),
         ({"y": [0]}, "dynamic names 'y', but the inputs are x"),
         ({"x": [2]}, r"dimensions \[2\] of x"),
     ],

@@ -96,7 +96,7 @@ def test_models_of_one_name_and_broken_ones_are_refused_in_the_terminal(served: 
         ([str(FILE.parent), "--folders", "/"], "folders are opened on the page", 2),
         ([f"{FILE}:make", "bert-base"], "bert-base: the page begins with it, so name it first", 2),
         (["bert-base", "--workshop"], "bert-base: a workshop begins with its small models", 2),
-        (["someone/nothing"], "no such model in the cache of Hugging Face", 2),
+        (["someone/nothing"], "neither a folder nor a model in the cache of Hugging Face", 2),
     ):
         done = CliRunner().invoke(cli, ["app", *arguments])
         assert done.exit_code == code

@@ -230,7 +230,7 @@ def test_a_text_comes_into_the_list_only_as_its_laws_were_checked(
     app.run()
     assert_usable(app)
     assert [state.name for state in session(app).workbench.states] == before
-    assert any("the laws have not been checked of the text as it is now" in one.value for one in app.toast)
+    assert any("first check the laws of the text as it is now" in one.value for one in app.toast)
 
 
 def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:

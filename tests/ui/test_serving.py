@@ -116,7 +116,7 @@ def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monk
     assert command.streamlit_options(alone)[2:] == [f"--server.maxUploadSize={most_upload_megabytes()}"]
     assert alone.folders == ()
     for wrong, told in (
-        (["--folders", str(tmp_path / "nowhere")], f"{tmp_path / 'nowhere'} is no folder"),
+        (["--folders", str(tmp_path / "nowhere")], f"{tmp_path / 'nowhere'} is not a folder"),
         (["--folders"], "requires an argument"),
         (["--port", "none"], "--port"),
         (["here"], "no model is called 'here'"),

@@ -130,11 +130,11 @@ def test_wrong_uploads_are_refused_in_a_sentence_and_the_page_stays_as_it_was(
         ([of_config(model_type="mine"), of_weights(weights)], "does not know model_type 'mine'"),
         ([of_config(num_hidden_layers=10**9), of_weights(weights)], "num_hidden_layers = 1,000,000,000"),
         ([("config.json", b"{" * 100, ""), of_weights(weights)], "config.json: it cannot be read as JSON"),
-        ([("config.json", b"[]", ""), of_weights(weights)], "config.json: it is JSON, but no object"),
+        ([("config.json", b"[]", ""), of_weights(weights)], "config.json: it is JSON, and has to be an object"),
         ([of_config(), ("pytorch_model.bin", pickled, "")], "pytorch_model.bin can run code when it is read"),
         ([("model.pkl", pickled, "")], "model.pkl can run code when it is read"),
-        ([("model.pt2", pickled, "")], "model.pt2 is not taken: reading a .pt2 file can run code"),
-        ([("model.py", b"print('run')", "")], "model.py is not taken: a file of Python is run"),
+        ([("model.pt2", pickled, "")], "model.pt2 is refused: reading a .pt2 file can run code"),
+        ([("model.py", b"print('run')", "")], "model.py is refused: a file of Python is run"),
         ([of_config(), of_config(), of_weights(weights)], "two files are called config.json"),
         ([of_config(), of_weights(weights, "../a b.safetensors")], "a b.safetensors is no name"),
     ):
@@ -266,7 +266,7 @@ def test_code_is_taken_where_it_is_allowed_and_its_faults_are_told(app: AppTest,
     assert "1 site on" in badge(app)
     for text, told in (
         ("def make_model(:", "net.py failed at line 1: SyntaxError"),
-        ("x = 1", "net.py has no function that makes a model"),
+        ("x = 1", "net.py needs a function without arguments that makes a model"),
         ("def make():\n    return 3", "net.py made int; it has to make a model"),
         ("def make():\n    raise KeyError('on purpose')", "net.py failed at line 2: KeyError"),
         ("def a(): ...\ndef b(): ...", "several functions (a, b)"),

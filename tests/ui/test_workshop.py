@@ -66,7 +66,7 @@ def test_a_workshop_captures_its_models_before_it_listens(monkeypatch: pytest.Mo
     assert command.Serving(workshop=True).is_for_others
     refused = CliRunner().invoke(cli, ["app", "--workshop", "--folders", "/"], env={"COLUMNS": "300"})
     assert refused.exit_code == 2
-    assert "--workshop opens no folders" in refused.output
+    assert "--workshop keeps the folders of this machine closed" in refused.output
 
 
 @pytest.mark.usefixtures("workshop")

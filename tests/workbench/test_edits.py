@@ -91,7 +91,7 @@ def test_an_edit_is_removed_as_one_step() -> None:
     assert fingerprint(wb.current) == fingerprint(built.current)
     wb.undo()
     assert fingerprint(wb.current) == both
-    with pytest.raises(FxoptError, match="MergeLinears is no edit by hand"):
+    with pytest.raises(FxoptError, match="MergeLinears is a pass; turn it off"):
         wb.remove("MergeLinears")
     wb.remove(second.name)
     wb.remove(first)
