@@ -1,4 +1,4 @@
-"""A pass in five lines: a generator function that yields its pattern and returns the replacement."""
+"""A rule as a pass: it binds its pattern, checks the conditions, and puts the replacement in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import inspect
 import operator
 import pickle
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 from torch import nn
 from torch.fx import Node
@@ -54,7 +54,7 @@ class Rule(RulePass):
             if name not in known:
                 raise RuleError(f"{self.where}: it has no option {name}; it has {', '.join(known) or 'none'}")
         kind = type(self)
-        return _rule(kind.body, {**self.options, **options}, kind.declared, kind.shared_ok)
+        return rule_of(kind.body, {**self.options, **options}, kind.declared, kind.shared_ok)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -103,12 +103,13 @@ class Rule(RulePass):
         if isinstance(found, NoBinding):
             is_near = found.says_itself or found.met > min(1, len(self.pattern.steps) - 1)
             return decide(node, _failed(found)) if is_near else None
-        if self.pattern.siblings is None:
-            return decide(node, self._conditions(node, found, index))
-        group = self._siblings(self.pattern.siblings, found, index)
-        if node in group and node is not next(iter(group)):
-            return None  # it belongs to the match whose anchor is the first
-        return decide(node, self._group_conditions(node, found, group, index))
+        members: tuple[Binding, ...] = (found,)
+        if self.pattern.siblings is not None:
+            group = self._siblings(self.pattern.siblings, found, index)
+            if node in group and node is not next(iter(group)):
+                return None  # it belongs to the match whose anchor is the first
+            members = tuple(group.values())
+        return decide(node, self._conditions(node, found, members, index))
 
     def _bound(self, node: Node, index: GraphIndex) -> Binding | NoBinding:
         known: dict[Node, Binding | NoBinding] = index.cached((self, "bound"), dict)
@@ -116,34 +117,17 @@ class Rule(RulePass):
             known[node] = bind(self.pattern.root, node, index)
         return known[node]
 
-    def _conditions(self, node: Node, member: Binding, index: GraphIndex) -> Conditions[RuleMatch]:
-        yield from _met(member.met)
-        yield from own_conditions(member, self.shared_ok, index)
-        yield from self._dtype_conditions(member, index)
-        yield from unwritten_conditions(member, index)
-        return (yield from self._replacement_conditions(node, (member,), index))
-
-    def _group_conditions(
-        self, node: Node, member: Binding, group: Mapping[Node, Binding], index: GraphIndex
+    def _conditions(
+        self, node: Node, bound: Binding, members: tuple[Binding, ...], index: GraphIndex
     ) -> Conditions[RuleMatch]:
-        yield from _met(member.met)
-        yield from own_conditions(member, self.shared_ok, index)
-        yield from self._dtype_conditions(member, index)
-        yield from unwritten_conditions(member, index)
-        yield len(group) >= 2 or Unmet(
-            f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
-        )
-        return (yield from self._replacement_conditions(node, tuple(group.values()), index))
-
-    def _dtype_conditions(self, member: Binding, index: GraphIndex) -> Conditions[None]:
-        """Require that autocast is off, unless the bits stay: it may choose another dtype for the replacement."""
-        if self.declared is not Exactness.BITWISE:
-            for one in member.nodes.values():
-                yield autocast_condition(one, index)
-
-    def _replacement_conditions(
-        self, node: Node, members: tuple[Binding, ...], index: GraphIndex
-    ) -> Conditions[RuleMatch]:
+        yield from _met(bound.met)
+        yield from own_conditions(bound, self.shared_ok, index)
+        yield from self._dtype_conditions(bound, index)
+        yield from unwritten_conditions(bound, index)
+        if self.pattern.siblings is not None:
+            yield len(members) >= 2 or Unmet(
+                f"no other {self.pattern.siblings} of the kind reads the same", actual="1", needed="2 or more"
+            )
         written, met = self._run(node, members, index)
         yield from _met(met)
         replacement = yield from unless_unmet(written)
@@ -152,6 +136,12 @@ class Rule(RulePass):
         yield from redirect_conditions(Redirects.of(replacement, match.roots, captured, index), self.shared_ok)
         yield from same_result_conditions(replacement, match.roots, captured, index)
         return match
+
+    def _dtype_conditions(self, member: Binding, index: GraphIndex) -> Conditions[None]:
+        """Require that autocast is off, unless the bits stay: it may choose another dtype for the replacement."""
+        if self.declared is not Exactness.BITWISE:
+            for one in member.nodes.values():
+                yield autocast_condition(one, index)
 
     def _siblings(self, siblings: Parameter, member: Binding, index: GraphIndex) -> dict[Node, Binding]:
         """Return the sites, in order, where the same holds for another module; with `member` if it may join them."""
@@ -218,74 +208,12 @@ class Rule(RulePass):
         return _named, (kind.__module__, kind.__qualname__, self.options)
 
 
-@overload
-def rewrite(rule: Body, /) -> Rule: ...
-
-
-@overload
-def rewrite(*, exactness: Exactness = ..., shared_ok: bool = ...) -> Callable[[Body], Rule]: ...
-
-
-def rewrite(
-    rule: Body | None = None, /, *, exactness: Exactness = Exactness.ROUNDING, shared_ok: bool = False
-) -> Rule | Callable[[Body], Rule]:
-    """Make a `Pass` of a generator function that yields a pattern and returns the replacement.
-
-    >>> import torch, fxopt
-    >>> from torch import nn
-    >>> @fxopt.rewrite
-    ... def fold_scale(x, linear: nn.Linear, c: float | int):
-    ...     '''Replace `linear(x) * c` with a linear layer whose weights are c times as large.'''
-    ...     yield linear(x) * c
-    ...     fxopt.require(linear.bias is None, "the linear has a bias")
-    ...     return fxopt.with_tensors(linear, weight=linear.weight * c)(x)
-    >>> class Model(nn.Module):
-    ...     def __init__(self):
-    ...         super().__init__()
-    ...         self.fc = nn.Linear(4, 4, bias=False)
-    ...     def forward(self, x):
-    ...         return 2.0 * self.fc(x)
-    >>> gm = fxopt.capture(Model(), (torch.rand(3, 4),))
-    >>> fold_scale(gm).code.strip().splitlines()[1].strip()
-    'mul = self.fc(x);  x = None'
-    >>> fold_scale(gm, reverse=True).code.strip().splitlines()[1].strip()
-    'fc = self.fc(x);  x = None'
-
-    It is an ordinary pass: it scans, marks, switches single sites, explains near misses and reverses exactly.
-
-    The parameters are the open parts of the pattern, by their annotations:
-
-    - none: any value of the model; ``torch.Tensor``: one that is known to be a tensor;
-    - ``nn.Linear``, ``nn.Conv1d | nn.Conv2d``: a module of exactly that type, called with one value;
-    - ``float | int``, ``bool``, ``str``, ``tuple``, ``torch.dtype``: a literal of that type;
-    - ``*linears: nn.Linear``: all modules of the type that read the same; yield a list with the pattern of each,
-      ``[linear(x) for linear in linears]``, and return as many values;
-    - keyword-only, with a default: an option of the pass, to be set with `Rule.with_options`.
-
-    The pattern is plain PyTorch, and any spelling will do: ``/``, ``torch.div`` and ``.div``, ``nn.ReLU`` and
-    ``F.relu``, operands that commute either way, arguments by position or by name, ATen operators. A parameter used
-    twice is the same value twice. Inner values of the pattern have no other users (see `shared_ok`), and its modules
-    are neither shared nor tied, because they are removed or replaced.
-
-    After the ``yield``, modules are the modules themselves and literals the numbers: ``linear.weight`` is a tensor to
-    compute with. A value stays symbolic; its ``x.shape``, ``x.dtype``, ``x.ndim`` and ``x.device`` can be asked, and
-    where they are unknown the site is a miss. `require` states further conditions. New modules that are called in the
-    replacement are registered where the old ones were. Leave the modules of the model unchanged: build a new one, for
-    example with `with_tensors`.
-
-    Args:
-        exactness: the exactness of the replacement.
-        shared_ok: whether inner values may be read, and modules called, by something else as well; they then stay.
+def rule_of(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_ok: bool) -> Rule:
+    """Return the rule of a generator function, with the values of some of its options.
 
     Raises:
         RuleError: the function cannot be a rule; the message gives the form to write instead.
     """
-    if rule is not None:
-        return _rule(rule, {}, exactness, shared_ok)
-    return lambda body: _rule(body, {}, exactness, shared_ok)
-
-
-def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_ok: bool) -> Rule:
     if not callable(body) or not hasattr(body, "__code__"):
         raise RuleError(f"fxopt.rewrite takes a generator function, and got {body!r}")
     code = body.__code__
@@ -297,7 +225,7 @@ def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_o
         if hasattr(Rule, name):
             raise RuleError(f"{where}: the option {name} has the name of something that every pass has; rename it")
     pattern = read_pattern(body, values, where)
-    kind = type(
+    kind: type[Rule] = type(
         body.__name__,
         (Rule,),
         {
@@ -314,8 +242,7 @@ def _rule(body: Body, options: Mapping[str, Any], exactness: Exactness, shared_o
             "values": values,
         },
     )
-    made: Rule = kind()
-    return made
+    return kind()
 
 
 def _options_of(body: Body) -> dict[str, Any]:
