@@ -8,8 +8,8 @@ running the passes that are on, in that order, over the pristine graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
-from typing import Any, TypeVar
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from torch import nn
 from torch.fx import GraphModule
@@ -35,7 +35,18 @@ from fxopt.workbench.states import Choice, PassState
 from fxopt.workbench.story import story
 from fxopt.workbench.timeline import Act, act_between
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _act(method: Callable[Concatenate[Workbench, P], T]) -> Callable[Concatenate[Workbench, P], T]:
+    """Let a method act: if it raises, the workbench and its graph module are as they were."""
+
+    @wraps(method)
+    def whole_or_not_at_all(wb: Workbench, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return act(wb.current, lambda: method(wb, *args, **kwargs), keep=(wb, wb._history, wb._graph))
+
+    return whole_or_not_at_all
 
 
 class Workbench:
@@ -293,6 +304,7 @@ class Workbench:
 
     # ---- acts
 
+    @_act
     def turn_on(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
         """Switch a pass on, or some sites of it.
 
@@ -303,30 +315,31 @@ class Workbench:
         Raises:
             FxoptError: the workbench has no such pass, or the pass no such site.
         """
-        self._act(lambda: self._go(including(self.choices, self._graph.states, self._position(pass_), site)))
+        self._go(including(self.choices, self._graph.states, self._position(pass_), site))
 
+    @_act
     def turn_off(self, pass_: Pass[Any] | str, site: Sites = None) -> None:
         """Switch a pass off, or some sites of it; all that rests on it (see `resting_on`) goes off and returns with it.
 
         Raises:
             FxoptError: the pass is unknown to the workbench, or the site to the pass.
         """
-        self._act(lambda: self._go(without(self.choices, self._graph.states, self._position(pass_), site)))
+        self._go(without(self.choices, self._graph.states, self._position(pass_), site))
 
+    @_act
     def move(self, pass_: Pass[Any] | str, to: int) -> None:
         """Let a pass run as number `to`, counted from 0; the others keep their order among themselves.
 
         Raises:
             FxoptError: the workbench has no such pass, or no such place.
         """
-        self._act(lambda: self._go(self._moved(self._position(pass_), to)))
-
-    def _moved(self, i: int, to: int) -> tuple[Choice, ...]:
+        i = self._position(pass_)
         if not 0 <= to < len(self.passes):
             raise FxoptError(f"{self.order[i].name} cannot run as number {to}: give 0 to {len(self.passes) - 1}")
         others = [*self.choices[:i], *self.choices[i + 1 :]]
-        return (*others[:to], self.choices[i], *others[to:])
+        self._go((*others[:to], self.choices[i], *others[to:]))
 
+    @_act
     def choose(self, choices: tuple[Choice, ...], edits: Iterable[Pass[Any]] = ()) -> None:
         """Bring the workbench to `choices`, which may come from another one with equal passes.
 
@@ -336,9 +349,6 @@ class Workbench:
         Raises:
             FxoptError: the passes that the choices are of are not those of the workbench.
         """
-        self._act(lambda: self._choose(choices, tuple(edits)))
-
-    def _choose(self, choices: tuple[Choice, ...], edits: tuple[Pass[Any], ...]) -> None:
         known = self._by_signature | {edit.signature: edit for edit in edits}
         given = {pass_.signature for pass_ in self._given}
         signatures = {choice.signature for choice in choices}
@@ -347,6 +357,7 @@ class Workbench:
         self._by_signature = known
         self._go(choices)
 
+    @_act
     def add(self, pass_: Pass[Any]) -> None:
         """Take one more pass, switched off, as the last in the order; `undo` takes it away again.
 
@@ -356,9 +367,6 @@ class Workbench:
             FxoptError: the workbench was given a pass of this name.
         """
         expect(pass_, Pass, "Workbench.add", "a pass", "fxopt.as_pass makes one of a function")
-        self._act(lambda: self._add(pass_))
-
-    def _add(self, pass_: Pass[Any]) -> None:
         if any(pass_.name == mine.name for mine in self._given):
             raise FxoptError(f"the workbench has a pass {pass_.name} already; give the new one another name")
         if any(pass_.signature == choice.signature for choice in self.choices):
@@ -367,6 +375,7 @@ class Workbench:
         self._by_signature[pass_.signature] = pass_
         self._go((*others, Choice(pass_.signature)))
 
+    @_act
     def edit(self, edit: Edit) -> Edit:
         """Make an edit by hand, in the graph as it is now. `undo` takes it back.
 
@@ -380,9 +389,6 @@ class Workbench:
             EditError: it does not hold; the message says why, and nothing is changed.
         """
         expect(edit, Edit, "Workbench.edit", "an edit by hand, of fxopt.edits")
-        return self._act(lambda: self._edit(edit))
-
-    def _edit(self, edit: Edit) -> Edit:
         while edit.signature in self._by_signature:
             edit = edit.another_turn()
         edit.check(GraphIndex(self.current))
@@ -393,63 +399,50 @@ class Workbench:
             raise FxoptError(error)
         return edit
 
+    @_act
     def remove(self, edit: Edit | str) -> None:
         """Take an edit off the workbench; the sites that rest on it (see `resting_on`) go off, as with `turn_off`.
 
         Raises:
             FxoptError: the edit is unknown to the workbench.
         """
-        self._act(lambda: self._go(self._without_edit(self._position(edit))))
-
-    def _without_edit(self, i: int) -> tuple[Choice, ...]:
+        i = self._position(edit)
         if not isinstance(self.order[i], Edit):
             raise FxoptError(f"{self.order[i].name} is a pass; turn it off instead")
-        return (*self.choices[:i], *self.choices[i + 1 :])
+        self._go((*self.choices[:i], *self.choices[i + 1 :]))
 
+    @_act
     def reverse_all(self) -> None:
         """Switch every pass off; they keep their order."""
-        self._act(lambda: self._go(self.reversed))
+        self._go(self.reversed)
 
+    @_act
     def undo(self) -> None:
         """Take the last switch back, if there is one."""
+        if self.can_undo:
+            self._history.undo()
+            self._build()
 
-        def undo() -> None:
-            if self.can_undo:
-                self._history.undo()
-                self._build()
-
-        self._act(undo)
-
+    @_act
     def redo(self) -> None:
         """Do the last switch that was taken back again, if there is one."""
+        if self.can_redo:
+            self._history.redo()
+            self._build()
 
-        def redo() -> None:
-            if self.can_redo:
-                self._history.redo()
-                self._build()
-
-        self._act(redo)
-
+    @_act
     def go_to(self, done: int) -> None:
         """Go to the state after the first `done` of the `acts`; the later ones stay, for `redo` and for `go_to`.
 
         Raises:
             FxoptError: there are fewer acts.
         """
-
-        def go() -> None:
-            if not 0 <= done <= len(self.acts):
-                raise FxoptError(f"there is no state after {done} acts: give 0 to {len(self.acts)}")
-            self._history.go_to(done)
-            self._build()
-
-        self._act(go)
+        if not 0 <= done <= len(self.acts):
+            raise FxoptError(f"there is no state after {done} acts: give 0 to {len(self.acts)}")
+        self._history.go_to(done)
+        self._build()
 
     # ----
-
-    def _act(self, do: Callable[[], T]) -> T:
-        """Run `do`; if it raises, the workbench and its graph module are as they were."""
-        return act(self.current, do, keep=(self, self._history, self._graph))
 
     def _position(self, pass_: Pass[Any] | str) -> int:
         expect(pass_, Pass | str, "a workbench", "a pass or its name", "write its name, or call it")
