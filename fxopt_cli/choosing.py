@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.options import Choice, ModelArgument, Sizes, Tables
+from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
 from fxopt_cli.rewriting import recipe_of
 from fxopt_cli.work import Bench, model_data, passes_data, worked
@@ -26,7 +26,7 @@ def bisect(
     slower: Annotated[
         bool, typer.Option("--slower", help="Look for the sites that make it slower, in place of those that break it.")
     ] = False,
-    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends.")] = 60.0,
+    budget: Budget = 60.0,
     save: Save = None,
 ) -> None:
     """Find the smallest sets of sites that break the outputs, or make the model slower, by running ever smaller sets.
@@ -82,7 +82,7 @@ def autotune(
     sizes: Sizes,
     choice: Choice,
     output: Tables,
-    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends, about.")] = 30.0,
+    budget: Budget = 30.0,
     save: Save = None,
 ) -> None:
     """Keep the sites that pay on this machine for these inputs, and leave the others out, each with its evidence.

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.options import Choice, ModelArgument, Passes, Plain, Sizes, Tables
+from fxopt_cli.options import Choice, Code, ModelArgument, Passes, Plain, Sizes, Tables
 from fxopt_cli.output import Answer, Form, Table, counted, progress, show
 from fxopt_cli.sources import UsageError
 from fxopt_cli.work import captured, model_data, pass_of, worked
@@ -68,7 +68,7 @@ def capture(
     model: ModelArgument,
     sizes: Sizes,
     output: Tables,
-    code: Annotated[bool, typer.Option("--code", help="Print the code of the graph.")] = False,
+    code: Code = False,
 ) -> None:
     """Capture a model as a graph, and tell how: free sizes, conditions, nodes.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fxopt_cli.options import Choice, ModelArgument, Sizes, Tables
+from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
 from fxopt_cli.sources import UsageError
 from fxopt_cli.work import model_data, passes_data, worked
@@ -136,7 +136,7 @@ def bench(
     choice: Choice,
     output: Tables,
     rounds: Annotated[int, typer.Option("--rounds", min=6, max=1000, help="Rounds to measure.")] = 15,
-    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends.")] = 60.0,
+    budget: Budget = 60.0,
 ) -> None:
     """Measure the latency of the rewritten graph beside the original, on one thread of this machine.
 

@@ -54,6 +54,9 @@ Passes = Annotated[
     ),
 ]
 
+Budget = Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends, about.")]
+Code = Annotated[bool, typer.Option("--code", help="Print the code of the graph.")]
+
 
 @dataclass(frozen=True)
 class Sizes:

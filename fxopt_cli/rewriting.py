@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fxopt_cli.options import Choice, ModelArgument, Plain, Sizes
+from fxopt_cli.options import Choice, Code, ModelArgument, Plain, Sizes
 from fxopt_cli.output import Answer, Exit, counted, progress, show
 from fxopt_cli.work import Bench, model_data, passes_data, passes_table, worked
 
@@ -23,7 +23,7 @@ def apply(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Save the work as a recipe (JSON).")
     ] = None,
-    code: Annotated[bool, typer.Option("--code", help="Print the code of the graph.")] = False,
+    code: Code = False,
 ) -> None:
     """Apply passes, show where they rewrote the graph, and save the work as a recipe.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fxopt_cli.options import Choice, ModelArgument, Sizes, Tables
+from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Form, Table, progress, show
 from fxopt_cli.work import captured, model_data, passes_data, worked
 
@@ -25,7 +25,7 @@ def times(
     choice: Choice,
     output: Tables,
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=1000, help="Calls to measure.")] = 15,
-    budget: Annotated[float, typer.Option("--budget", min=0.1, help="Seconds after which it ends.")] = 30.0,
+    budget: Budget = 30.0,
 ) -> None:
     """Measure the time of each node, and the most that each pass can bring by it, on one thread of this machine.
 
