@@ -26,6 +26,7 @@ from fxopt.errors import FxoptWarning, RewriteError
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
+from fxopt.graph.tensor_state import storages_of, tensors_held_by
 from fxopt.process.garbage import without_collection
 from fxopt.recording.node_record import can_be_pickled
 from fxopt.recording.patch import Patch, run, undo
@@ -239,7 +240,8 @@ class Ledger(nn.Module):
             return
         if [entry.id for entry in anew.entries] != [entry.id for entry in self.entries]:
             return
-        kept = {tensor.untyped_storage().data_ptr() for entry in self.entries for tensor in _kept_in(entry.patch)}
+        replaced = (change.old for entry in self.entries for change in entry.patch.members)
+        kept = {storage.data_ptr() for old in replaced for storage in storages_of(tensors_held_by(old))}
         for i, entry in enumerate(self.entries[first:], first):
             state = self._states[i]
             if not state.shares_memory(kept) and state.is_same_as(anew._states[i]):
@@ -260,12 +262,17 @@ class Ledger(nn.Module):
         return self
 
     def _follow(self, convert: Callable[[torch.Tensor], torch.Tensor], training: bool | None = None) -> None:
-        gm = self._gm()
-        if gm is not None and self._moved:
-            self._settle(gm)
+        gm = self._settled()
         present = present_in(gm) if gm is not None else present_after(entry.patch for entry in self.entries)
         follower = Follower(present, convert, training)
         self._set_patches([follower.patch(entry.patch) for entry in self.entries])
+
+    def _settled(self) -> GraphModule | None:
+        """Return the graph module, once the tensors of its last conversion are taken over."""
+        gm = self._gm()
+        if gm is not None and self._moved:
+            self._settle(gm)
+        return gm
 
     def _settle(self, gm: GraphModule) -> None:
         """Take over the tensors of the graph module, now that all of it was moved."""
@@ -289,9 +296,7 @@ class Ledger(nn.Module):
         return {i: changed for i, changed in found.items() if changed is not None}
 
     def __getstate__(self) -> dict[str, Any]:
-        gm = self._gm()
-        if gm is not None and self._moved:
-            self._settle(gm)
+        gm = self._settled()
         state = dict(self.__dict__)
         mine = gm is not None and gm._modules.get(LEDGER) is self
         state["_unpickled"] = saved_nodes(gm) if mine and gm is not None else self._unpickled
@@ -306,9 +311,7 @@ class Ledger(nn.Module):
         self._states = [PatchState.of(entry.patch) for entry in self.entries]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        gm = self._gm()
-        if gm is not None and self._moved:
-            self._settle(gm)
+        gm = self._settled()
         new = Ledger.__new__(Ledger)
         memo[id(self)] = new
         skipped = ("_gm", "_states", "entries")
@@ -349,16 +352,6 @@ def act(
 def _prepare(gm: GraphModule) -> Callable[[], None] | None:
     ledger, pending = Ledger._registered(gm)
     return (lambda: ledger._catch_up(gm)) if pending else None
-
-
-def _kept_in(patch: Patch) -> Iterator[torch.Tensor]:
-    """Yield the strided parameters and buffers that a patch retains for reversal."""
-    for change in patch.members:
-        if isinstance(change.old, nn.Module):
-            tensors = [*change.old.parameters(), *change.old.buffers()]
-        else:
-            tensors = [change.old] if change.old is not None else []
-        yield from (tensor for tensor in tensors if tensor.layout == torch.strided and not tensor.is_meta)
 
 
 def _rename_output(gm: GraphModule, name: str) -> None:

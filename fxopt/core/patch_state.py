@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fxopt.graph.hooks import gradient_hook_of
-from fxopt.graph.tensor_state import TensorState, same_bytes
+from fxopt.graph.tensor_state import TensorState, same_bytes, storages_of
 from fxopt.recording.module_changes import Member
 from fxopt.recording.patch import Patch
 
@@ -69,11 +69,8 @@ class PatchState:
     def shares_memory(self, places: Collection[int]) -> bool:
         """Check that one of the tensors lies in memory that begins at one of `places`."""
         tensors = (known.current for known in self.tensors)
-        return any(
-            tensor.untyped_storage().data_ptr() in places
-            for tensor in tensors
-            if tensor is not None and tensor.layout == torch.strided and not tensor.is_meta
-        )
+        storages = storages_of(tensor for tensor in tensors if tensor is not None)
+        return any(storage.data_ptr() in places for storage in storages)
 
     def is_same_as(self, anew: PatchState) -> bool:
         """Check that all tensors hold, to the bit, the numbers of those of `anew`, which were computed again."""

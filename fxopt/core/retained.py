@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import torch
-from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core.ledger import Ledger, act
 from fxopt.core.weight_cache import WeightCache
 from fxopt.errors import expect_graph
+from fxopt.graph.tensor_state import storages_of, tensors_held_by
 from fxopt.recording.changes import Change
 from fxopt.recording.module_changes import SetAttribute, SetItem, SetMember
 
@@ -25,6 +24,7 @@ def bytes_retained(gm: GraphModule) -> int:
     `commit` frees that much less.
 
     >>> import fxopt
+    >>> from torch import nn
     >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).eval()
     >>> gm = fxopt.FuseBatchNorm2dInConv2d()(fxopt.capture(model, (torch.rand(1, 3, 8, 8),)))
     >>> bytes_retained(gm) == 4 * (8 * 3 * 3 * 3 + 8 + 4 * 8) + 8  # weight, bias, four of batch norm, and its counter
@@ -33,12 +33,12 @@ def bytes_retained(gm: GraphModule) -> int:
     (True, 0)
     """
     expect_graph(gm, "fxopt.bytes_retained")
-    needed = {memory.data_ptr() for memory in _memory([*gm.parameters(), *gm.buffers()])}
+    needed = {memory.data_ptr() for memory in storages_of([*gm.parameters(), *gm.buffers()])}
     tensors = [
         *(t for entry in Ledger.entries_of(gm) for change in entry.patch.changes for t in _tensors_of(change)),
         *WeightCache.kept_by(gm),
     ]
-    kept = {memory.data_ptr(): memory.nbytes() for memory in _memory(tensors)}
+    kept = {memory.data_ptr(): memory.nbytes() for memory in storages_of(tensors)}
     return sum(size for place, size in kept.items() if place not in needed)
 
 
@@ -63,18 +63,4 @@ def commit(gm: GraphModule) -> int:
 def _tensors_of(change: Change) -> Iterator[torch.Tensor]:
     if isinstance(change, SetMember | SetAttribute | SetItem):
         for value in (change.old, change.new):
-            yield from _tensors_in(value)
-
-
-def _tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, nn.Module):
-        yield from value.parameters()
-        yield from value.buffers()
-
-
-def _memory(tensors: Iterable[torch.Tensor]) -> Iterator[torch.UntypedStorage]:
-    for tensor in tensors:
-        if tensor.layout == torch.strided and not tensor.is_meta:
-            yield tensor.untyped_storage()
+            yield from tensors_held_by(value)

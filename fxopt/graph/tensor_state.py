@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -54,6 +55,22 @@ def is_plain(tensor: torch.Tensor) -> bool:
 def counts_writes(tensor: torch.Tensor) -> bool:
     """Check that torch counts the writes to `tensor`, and tells where it lies."""
     return not tensor.is_inference() and tensor.layout == torch.strided
+
+
+def tensors_held_by(value: Any) -> Iterator[torch.Tensor]:
+    """Yield `value` if it is a tensor, or its parameters and buffers if it is a module."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, nn.Module):
+        yield from value.parameters()
+        yield from value.buffers()
+
+
+def storages_of(tensors: Iterable[torch.Tensor]) -> Iterator[torch.UntypedStorage]:
+    """Yield the memory of each tensor that has some, read by strides."""
+    for tensor in tensors:
+        if tensor.layout == torch.strided and not tensor.is_meta:
+            yield tensor.untyped_storage()
 
 
 def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
