@@ -98,7 +98,7 @@ def _answer(answer: EditOutcome) -> None:
         st.success(f"{escaped(one.summary)}. Undo with Ctrl+Z.", icon=":material/check:")
     if answer.refusal is None:
         if not answer.made:
-            st.info("Nothing was changed in the form, so nothing was done.", icon=":material/info:")
+            st.info("The form is unchanged, and so is the graph.", icon=":material/info:")
         return
     told = escaped(str(answer.refusal))
     if isinstance(answer.refusal, EditError):

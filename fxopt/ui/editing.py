@@ -95,7 +95,7 @@ def _read_by(session: Session, source: str, name: str) -> None:
             name, (), NoSuchEditError(f"{told}; choose it in the input that it replaces.")
         )
     else:
-        _refuse(session, name, f"{name} has no input, so it cannot read {source}; choose a node that makes a call.")
+        _refuse(session, name, f"{name} has no input that could read {source}; choose a node that makes a call.")
 
 
 def _rewire(session: Session, name: str, places: Sequence[str], new: str) -> None:

@@ -18,7 +18,7 @@ _COMPLAINTS = "complaints"
 MOST_TOLD = 500
 FAULT = "could not be drawn"
 _rerun: Callable[[], None] = st.rerun  # outside of a run it returns
-UNREADABLE = "**Values from the browser could not be read, and were ignored.** Nothing was changed by them."
+UNREADABLE = "**Values from the browser could not be read, and were ignored.** All is as it was."
 
 
 @contextmanager

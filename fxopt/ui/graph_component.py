@@ -89,7 +89,7 @@ def obey_graph(
         is_edge = kind.startswith("edge ") and on_edge is not None and name != ""
         named = name.split(" ") if is_edge else [f"@{name}" if kind == "fold" else name]
         if not (is_edit or is_edge or kind in acts) or not all(map(knows, named)):
-            unknown = f"There is no {in_code(ascii(name))} in either graph; nothing was done about it."
+            unknown = f"There is no {in_code(ascii(name))} in either graph; the act was ignored."
         elif is_edit and on_edit is not None:
             on_edit(kind.removeprefix("edit "), name)
         elif is_edge and on_edge is not None:

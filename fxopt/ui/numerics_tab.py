@@ -39,7 +39,7 @@ def _draw(session: Session) -> None:
     if begun is not None and begun.job.running and begun.choices != session.workbench.choices:
         session.stop_comparing()
     if not session.workbench.is_changed:
-        st.markdown("No site is on, so there is nothing to compare.")
+        st.markdown("No site is on: both graphs are the same.")
         return
     if not _is_wanted(session):
         st.markdown(

@@ -122,7 +122,7 @@ def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError
     name = escaped(Path(outcome.file).name)
     if not refusal.problems:
         st.error(
-            f"**{name} was not loaded, and nothing was changed.** {escaped(str(refusal))}", icon=":material/block:"
+            f"**{name} was refused, and the work is as it was.** {escaped(str(refusal))}", icon=":material/block:"
         )
         return
     count = len(refusal.problems)
@@ -130,7 +130,7 @@ def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError
     listed = "\n".join(f"- {escaped(str(problem))}" for problem in refusal.problems[:LISTED])
     more = f"\n- and {count - LISTED} more" if count > LISTED else ""
     st.error(
-        f"**{name} was not loaded, and nothing was changed:** {parts} not apply here.{_made_on(session, outcome)}"
+        f"**{name} was refused, and the work is as it was:** {parts} not apply here.{_made_on(session, outcome)}"
         f"\n\n{listed}{more}",
         icon=":material/block:",
     )

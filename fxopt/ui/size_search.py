@@ -31,7 +31,7 @@ def other_sizes(session: Session) -> None:
     sizes = sizes_to_try(session.opened)
     told = f"Measures at {counted(len(sizes), 'size')} of batch and sequence. It takes {BUDGET:.0f} s at most."
     if len(sizes) < 2:
-        told = "The graph runs at the sizes of the example alone: neither batch nor sequence is free in it."
+        told = "The graph runs at the sizes of the example alone: batch and sequence are fixed in it."
     elif not session.workbench.is_changed:
         told = "Switch a pass on first: the two graphs are the same"
     answer = answer_of(session, KEY, "Measuring at other sizes", label="Where would it pay?", help=told, on_click=start,

@@ -347,7 +347,7 @@ class Workbench:
             edits: those of the other workbench, where it has some, and the passes that were added there.
 
         Raises:
-            FxoptError: the passes that the choices are of are not those of the workbench.
+            FxoptError: the choices are of other passes than the workbench has.
         """
         known = self._by_signature | {edit.signature: edit for edit in edits}
         given = {pass_.signature for pass_ in self._given}

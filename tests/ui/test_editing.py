@@ -42,7 +42,7 @@ def test_an_edit_that_a_node_cannot_take_is_refused_in_a_sentence(
             "insert stem_conv stem_relu",
             "stem_relu does not read stem_conv in the graph as it is now; choose an",
         ),
-        ("target stem_conv stem_norm images", "images has no input, so it cannot read stem_conv; choose a node that"),
+        ("target stem_conv stem_norm images", "images has no input that could read stem_conv; choose a node that"),
         ("target stem_conv stem_norm add", "add has 2 inputs, and stem_conv can take the place of any; choose it in"),
         (
             "source stem_conv stem_norm stem_relu",

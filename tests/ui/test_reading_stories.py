@@ -42,7 +42,7 @@ def test_every_node_and_module_can_be_inspected(app: AppTest) -> None:
 def test_outputs_are_compared_where_asked(app: AppTest) -> None:
     app.session_state["evidence"] = "Numerics"
     app.run()
-    assert "nothing to compare" in texts(app)
+    assert "both graphs are the same" in texts(app)
     switch(app, FOLD, True)
     assert_usable(app)
     assert "float64" in app.success[0].value

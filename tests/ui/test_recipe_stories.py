@@ -63,7 +63,7 @@ def test_a_wrong_file_is_refused_and_nothing_is_lost(app: AppTest, content: byte
     before = session(app).workbench.choices
     upload(app, content)
     assert told in app.error[0].value.replace("\\", "")
-    assert "nothing was changed" in app.error[0].value
+    assert "the work is as it was" in app.error[0].value
     assert session(app).workbench.choices == before
     assert session(app).workbench.can_undo
 
