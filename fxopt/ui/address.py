@@ -25,7 +25,8 @@ from fxopt.ui.folders import MOST_TEXT
 from fxopt.ui.learning import bookmark, come_back
 from fxopt.ui.markdown import escaped
 from fxopt.ui.session import Session
-from fxopt.ui.upload import UPLOAD, is_uploaded, uploaded
+from fxopt.ui.upload import is_uploaded, uploaded
+from fxopt.ui.uploaded_files import UPLOAD
 from fxopt.ui.view_state import ViewState
 
 MOST_ADDRESS = 4_000

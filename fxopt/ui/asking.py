@@ -6,7 +6,8 @@ import streamlit as st
 
 from fxopt.models import model_source
 from fxopt.ui.opening import FOLDER, Request
-from fxopt.ui.upload import UPLOAD, uploaded
+from fxopt.ui.upload import uploaded
+from fxopt.ui.uploaded_files import UPLOAD
 
 
 def size_key(axis: str) -> str:

@@ -20,7 +20,8 @@ from fxopt.ui.opening import FOLDER, Opening, Request
 from fxopt.ui.own_models import OwnModel, beginning, offered
 from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
-from fxopt.ui.upload import UPLOAD, may_upload, upload_form
+from fxopt.ui.upload import may_upload, upload_form
+from fxopt.ui.uploaded_files import UPLOAD
 
 _LARGE_TYPE = Path(__file__).with_name("large_type.css")
 _FOLDER_HELP = (

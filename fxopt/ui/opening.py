@@ -20,7 +20,7 @@ from fxopt.ui.open_model import captured
 from fxopt.ui.own_models import OwnModel, offered_source
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
-from fxopt.ui.upload import UPLOAD, Upload
+from fxopt.ui.uploaded_files import UPLOAD, Upload
 
 FOLDER = "folder"
 QUIET_SECONDS, PATIENT_SECONDS = 0.3, 2.5

@@ -121,9 +121,7 @@ def _show(session: Session) -> None:
 def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError) -> None:
     name = escaped(Path(outcome.file).name)
     if not refusal.problems:
-        st.error(
-            f"**{name} was refused, and the work is as it was.** {escaped(str(refusal))}", icon=":material/block:"
-        )
+        st.error(f"**{name} was refused, and the work is as it was.** {escaped(str(refusal))}", icon=":material/block:")
         return
     count = len(refusal.problems)
     parts = f"{count} of its parts does" if count == 1 else f"{count} of its parts do"

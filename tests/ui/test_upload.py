@@ -21,7 +21,7 @@ from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
 from fxopt.errors import ModelError
-from fxopt.ui import upload, upload_disk, workshop
+from fxopt.ui import upload_disk, uploaded_files, workshop
 from fxopt.ui.command import PAGE
 from fxopt.ui.recipe_form import recipe_of
 from tests.cli.models import make
@@ -149,7 +149,7 @@ def test_wrong_uploads_are_refused_in_a_sentence_and_the_page_stays_as_it_was(
 def test_more_than_an_upload_may_have_is_not_kept(
     app: AppTest, own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upload, "most_upload_megabytes", lambda: 1)
+    monkeypatch.setattr(uploaded_files, "most_upload_megabytes", lambda: 1)
     said = opened_with(app, [of_config(), of_weights(bytes(2**20))])
     assert "the files have 1.0 MB, and an upload at most 1.0 MB; open its folder instead" in said
     assert not kept(own_folder)
@@ -171,9 +171,9 @@ def test_the_uploads_of_all_visitors_have_a_bound_on_the_disk_and_give_it_back(
     files = {file[0]: InMemory(file) for file in (of_config(), of_weights(weights))}
     size = sum(file.size for file in files.values())
     monkeypatch.setattr(upload_disk, "most_uploads_megabytes", lambda: (before + 2.5 * size) / 2**20)
-    first, second = upload.kept(files), upload.kept(files)
+    first, second = uploaded_files.kept(files), uploaded_files.kept(files)
     with pytest.raises(ModelError, match=r"visitors have uploaded here take .* try again later"):
-        upload.kept(files)
+        uploaded_files.kept(files)
     assert len(kept(own_folder)) == 2
     first.remove()
     first.remove()
@@ -182,7 +182,7 @@ def test_the_uploads_of_all_visitors_have_a_bound_on_the_disk_and_give_it_back(
     gc.collect()
     assert upload_disk.taken() == before
     assert not kept(own_folder)
-    upload.kept(files)
+    uploaded_files.kept(files)
 
 
 def test_uploads_that_come_at_once_are_counted_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
