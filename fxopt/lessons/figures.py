@@ -55,11 +55,12 @@ FIGURES: Mapping[str, Figure] = {
     "verdict": Figure(("VERDICT",), "the verdict of a comparison or measurement, in words", is_text=True),
     "fingerprint": Figure(("STATE",), "the first letters of the fingerprint", is_text=True),
 }
+_RATIOS = ("ratio", "low", "high", "control_low", "control_high")
 _CHOICES = {
     "WHEN": WHEN,
     "STATE": STATES,
     "ERROR": ("max_abs", "max_ulp", "differing", "elements"),
-    "LATENCY": ("ratio", "low", "high", "control_low", "control_high", "before_ms", "after_ms"),
+    "LATENCY": (*_RATIOS, "before_ms", "after_ms"),
     "RULE": ("sites", "misses"),
     "SAID": ("fault", "laws"),
     "VERDICT": ("numerics", "latency"),
@@ -139,7 +140,13 @@ def filled(text: str, figures: Mapping[str, float | str | None]) -> str:
 
 
 def in_words(value: float | str | None, name: str = "") -> str:
-    """Return a figure for a reader: whole numbers in full, arguments and their inverses to the last digit."""
+    """Return a figure for a reader: whole numbers in full, arguments and their inverses to the last digit.
+
+    Ratios of a measurement have two decimals, as in its tab. A figure that is not 1 has as many as tell it from 1.
+
+    >>> in_words(0.9464, "latency.low"), in_words(1.00028, "latency.ratio"), in_words(-0.34061)
+    ('0.95', '1.0003', '−0.341')
+    """
     if value is None:
         return "–"
     if isinstance(value, str):
@@ -150,5 +157,16 @@ def in_words(value: float | str | None, name: str = "") -> str:
     elif name.startswith(("argument.", "inverse.")):
         told = repr(value)
     else:
-        told = f"{value:.3g}" if _LEAST <= abs(value) < _MOST else power_of_ten(value)
+        told = _short(value, name)
     return sign + told.replace("-", "−")
+
+
+def _short(value: float, name: str) -> str:
+    if not _LEAST <= abs(value) < _MOST:
+        return power_of_ten(value)
+    told = f"{value:.2f}" if name.removeprefix("latency.") in _RATIOS else f"{value:.3g}"
+    digits = 3
+    while float(told) == 1:
+        told = f"{value:.{digits}f}"
+        digits += 1
+    return told

@@ -138,6 +138,15 @@ def test_a_question_about_a_measurement_has_one_answer_whatever_a_machine_shows(
             assert sum(choice.holds.holds(now) for choice in question.choices) == 1
 
 
+def test_a_ratio_that_is_not_exactly_one_is_not_told_as_one() -> None:
+    question = lesson_named("measuring").steps[0].question
+    assert question is not None
+    for ratio in (1.00028, 0.99999):
+        told = filled(question.choices[0].because, {"latency.ratio": ratio})
+        assert "It is 1." not in told
+        assert str(ratio) in told or "It is 1.0003." in told
+
+
 KEPT = (
     "called twice", "power of two", "powers of two", "1 / factor", "1 / (1 / {", "1 / {argument", "53 bits", "64 bits",
     "the two errors", "off once more", "once it is off", "channel 0", "computed once", "Which of the two",
