@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cornerBeside } from "../../fxopt/ui/component/beside.js";
+import { cornerBeside, outlineOf } from "../../fxopt/ui/component/beside.js";
 
 const card = { width: 300, height: 150 };
 const room = { width: 1280, height: 720 };
@@ -29,4 +29,9 @@ test("a card stands beside its control, and covers none of it where a side has r
 test("over a control as large as the window, a card stands in its lower part and within the window", () => {
   const [x, y] = cornerBeside({ x: 0, y: 0, width: 1280, height: 720 }, card, room);
   assert.ok(x > 0 && x + card.width < 1280 && y > 360 && y + card.height < 720);
+});
+
+test("an outline is around its control, and has all its sides in the window", () => {
+  const inspector = { x: 980, y: 50, width: 300, height: 670 };
+  assert.deepEqual(outlineOf(inspector, room), { left: 976, top: 46, right: 1280, bottom: 720 });
 });

@@ -1,9 +1,21 @@
-// The place of a card that speaks of a control: beside it where there is room, else over it.
+// The places of what speaks of a control: an outline around it; a card beside it where there is room, else over it.
 
 const GAP = 14; // px between the control and the card, and between the card and the edge of the window
+const OUTSIDE = 4; // px between a control and its outline
 
 /** @typedef {{ x: number, y: number, width: number, height: number }} Area in px of the window */
 /** @typedef {{ width: number, height: number }} Size */
+
+/**
+ * Return the edges of an outline: around a control, and within the window on each side.
+ * @param {Area} control
+ * @param {Size} room of the window
+ */
+export function outlineOf({ x, y, width, height }, room) {
+  const [left, top] = [Math.max(x - OUTSIDE, 0), Math.max(y - OUTSIDE, 0)];
+  const [right, bottom] = [Math.min(x + width + OUTSIDE, room.width), Math.min(y + height + OUTSIDE, room.height)];
+  return { left, top, right, bottom };
+}
 
 /**
  * Return the corner of a card: right of the control, left of it, below or above it; over its lower part where the

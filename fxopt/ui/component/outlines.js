@@ -1,10 +1,15 @@
 // Outlines around controls of the page and nodes of the graph: where each is, and how to bring it into sight.
 
+import { outlineOf } from "./beside.js";
 import { fxopt } from "./shared.js";
 
-const OUTSIDE = 4; // px between a control and its outline
+const NEAR_EDGE = 40; // px from the edge of the graph: a box that is nearer may be covered as the graph becomes smaller
 
-/** @typedef {{ css?: string, text?: string, node?: string }} Place a selector, with the text of the element or without; or a node */
+/**
+ * @typedef {{ css?: string, around?: string, text?: string, node?: string }} Place
+ * a selector, with the text of the element or without, and the one of what is around it, for as long as it is folded away;
+ * or a node
+ */
 /** @typedef {import("./beside.js").Area} Area */
 
 /** @returns {HTMLElement} an outline, for the caller to remove */
@@ -27,10 +32,10 @@ export function follow(box, place) {
   const rect = place.node ? nodeRect(place.node) : visibleRect(elementAt(place));
   box.hidden = !rect;
   if (!rect) return null;
-  const { x, y, width, height } = rect;
-  box.style.translate = `${x - OUTSIDE}px ${y - OUTSIDE}px`;
-  box.style.width = `${width + 2 * OUTSIDE}px`;
-  box.style.height = `${height + 2 * OUTSIDE}px`;
+  const { left, top, right, bottom } = outlineOf(rect, { width: innerWidth, height: innerHeight });
+  box.style.translate = `${left}px ${top}px`;
+  box.style.width = `${right - left}px`;
+  box.style.height = `${bottom - top}px`;
   return rect;
 }
 
@@ -43,20 +48,30 @@ export function bringIntoSight(place) {
   const element = place.css && elementAt(place);
   if (!found && !element) return false;
   if (found) {
-    if (!found.pane.view.shows(found.box)) found.pane.view.reveal(found.box);
+    if (!found.pane.view.shows(found.box, NEAR_EDGE)) found.pane.view.reveal(found.box);
     return true;
   }
   const smooth = !matchMedia("(prefers-reduced-motion: reduce)").matches;
-  element.scrollIntoView({ behavior: smooth ? "smooth" : "auto", block: "nearest", inline: "nearest" });
+  // Of a control that is higher than its panel, as an open row of passes, the beginning is what is spoken of.
+  const block = element.getBoundingClientRect().height > heightOfPanel(element) ? "start" : "nearest";
+  element.scrollIntoView({ behavior: smooth ? "smooth" : "auto", block, inline: "nearest" });
   return true;
 }
 
 // The parts of a graph are in a tree of their own (a shadow root), where the selectors of the page find nothing.
 /** @param {Place} place */
-function elementAt({ css, text }) {
+function elementAt({ css, around, text }) {
   const roots = [document, ...fxopt.views.map((pane) => pane.root.getRootNode())];
-  const found = roots.flatMap((root) => [...root.querySelectorAll(css)]);
-  return text === undefined ? found[0] : found.find((one) => one.textContent.trim() === text);
+  const all = (selector) => roots.flatMap((root) => [...root.querySelectorAll(selector)]);
+  const found = all(css);
+  if (text !== undefined) return found.find((one) => one.textContent.trim() === text);
+  return found[0] ?? (around && all(around)[0]);
+}
+
+function heightOfPanel(element) {
+  let around = outside(element);
+  while (around && getComputedStyle(around).overflowY === "visible") around = outside(around);
+  return around?.clientHeight ?? innerHeight;
 }
 
 // The part of an element that its scrolling panel shows; nothing if that is none.
