@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from fxopt.lessons.highlights import CONTROLS, Highlight
 from fxopt.ui.session import Session
+from fxopt.ui.site_list import families_in
 
 PLACES: Mapping[str, str] = {
     "model": '.st-key-bar [data-testid="stSelectbox"]',
@@ -29,7 +31,10 @@ PLACES: Mapping[str, str] = {
 
 
 def place_of(session: Session, highlight: Highlight) -> dict[str, str]:
-    """Return the place of a control: the ``node`` of the graph by name, or the ``css`` and the ``text`` in it."""
+    """Return the place of a control: the ``node`` of the graph by name, or the ``css`` and the ``text`` in it.
+
+    Of a site that is one of several copies, it has what is ``around`` it too: the list shows the copies as one.
+    """
     kind, name = highlight.kind, highlight.name
     if kind in CONTROLS:
         return {"css": PLACES[kind]}
@@ -42,4 +47,18 @@ def place_of(session: Session, highlight: Highlight) -> dict[str, str]:
     letter = session.styles[highlight.pass_name].letter
     if kind == "pass":
         return {"css": f'[class*="st-key-pass-{letter}-"]'}
-    return {"css": f'[class~="st-key-site-{letter}-at-{name}"], [class~="st-key-current-site-{letter}-at-{name}"]'}
+    site = f'[class~="st-key-site-{letter}-at-{name}"], [class~="st-key-current-site-{letter}-at-{name}"]'
+    state = session.workbench.state_of(highlight.pass_name)
+    family = next((one for one in families_in(session, state) if name in one.names), None)
+    if family is None or len(family.sites) == 1:
+        return {"css": site}
+    return {"css": site, "around": f'[class~="st-key-sites-{letter}-at-{_in_a_class(family.place)}"]'}
+
+
+def _in_a_class(key: str) -> str:
+    """Return a part of a key as Streamlit has it in the class of the element.
+
+    >>> _in_a_class("block*.attention.query")
+    'block--attention-query'
+    """
+    return re.sub(r"[^a-zA-Z0-9_-]", "-", key)

@@ -36,7 +36,7 @@ def site_list(session: Session, state: PassState) -> None:
         docs.markdown(from_docstring(type(state.pass_).__doc__))
     if package := others_installed().package_of(state.pass_):
         st.caption(f"brought by the installed package {escaped(package)}")
-    families = _families(session, state)
+    families = families_in(session, state)
     listed = FEW + session.view.listed
     places = [site.site for family in families[listed:] for site in family.sites]
     if session.view.selected in (*places, *(miss.site for miss in state.misses[listed:])):
@@ -56,7 +56,8 @@ def site_list(session: Session, state: PassState) -> None:
         st.button(f"{more} more", key=f"more of {state.name}", type="tertiary", on_click=list_more, args=(session,))
 
 
-def _families(session: Session, state: PassState) -> tuple[Family, ...]:
+def families_in(session: Session, state: PassState) -> tuple[Family, ...]:
+    """Return the sites of a pass as the list has them: copies in equal blocks together."""
     bench = session.workbench
     key = (bench.choices, state.name)
     return session.memo.remember("families", key, lambda: families_of(session.opened.view, state.sites))
