@@ -14,6 +14,7 @@ from fxopt.ui.edit_form import edit_form
 from fxopt.ui.example import run_example
 from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.going import go_to
+from fxopt.ui.learning import learning
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.panel import acting, panel
 from fxopt.ui.session import Session
@@ -35,7 +36,7 @@ def inspector_panel(session: Session) -> None:
 def _shown_by_inspector(session: Session) -> Hashable:
     name = session.view.selected
     is_open = name.startswith("@") and name.partition("#")[0][1:] in session.open_modules
-    asked = None if name else st.session_state.get(ASKED)
+    asked = None if name else (st.session_state.get(ASKED), learning().is_open)
     form = st.session_state.get("edit form"), st.session_state.get(f"edit act {name}")
     return session.workbench.choices, name, is_open, asked, session.view.shown, session.outcome_of_edit, form
 

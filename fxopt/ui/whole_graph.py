@@ -10,6 +10,7 @@ from fxopt.evidence.places import parameter_places
 from fxopt.ui.acts import turn
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.large import killable
+from fxopt.ui.learning import learning
 from fxopt.ui.limits import check_demand
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.one_in_line import MEASUREMENTS
@@ -31,7 +32,7 @@ SECONDS = 3.0
 def whole_graph(session: Session) -> None:
     """Draw the kind of the model, its parameters by part, and the passes with their sites."""
     opened = session.opened
-    if not session.was_changed:
+    if not session.was_changed and not learning().is_open:  # a lesson has other things to do first
         _welcome(session)
     st.markdown(f"**{escaped(opened.source.title)}**")
     st.caption(f"{escaped(opened.source.description)}  \n{_kind(session)}")
