@@ -170,7 +170,7 @@ TEACHING = (
     TeachingModel(
         key="lesson_near_misses",
         title="Lesson: near misses",
-        shows="Six norms, of which five cannot be folded as they are.",
+        shows="Six norms behind convolutions; not all can be folded.",
         make=_near_misses,
         shape=(4, 8, 8),
     ),

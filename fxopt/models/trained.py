@@ -68,7 +68,7 @@ TRAINED = (
     TrainedModel(
         key="digits_conv_net",
         title="Digits: convolutions and batch norm",
-        shows="Batch norms that fold into convolutions and a linear, and two that cannot.",
+        shows="Batch norms that fold into convolutions and a linear, and some that cannot.",
         kind=DigitsConvNet,
     ),
     TrainedModel(
