@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CONTROL, endsOf, middleOf, Scene } from "../../fxopt/ui/component/scene.js";
+import { endsOf, middleOf } from "../../fxopt/ui/component/curves.js";
+import { CONTROL, Scene } from "../../fxopt/ui/component/scene.js";
 import { Picture } from "../../fxopt/ui/component/sides.js";
 import { restored } from "../../fxopt/ui/component/unpack.js";
 import { twoGraphs, withoutBrowser } from "./layouts.js";

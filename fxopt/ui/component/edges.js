@@ -1,8 +1,8 @@
 // An edge under the pointer or reached by keys, and the drag of one of its ends to another node. The edit is Python's to
 // check.
 
+import { endsOf, middleOf } from "./curves.js";
 import { NEAR } from "./draw.js";
-import { endsOf, middleOf } from "./scene.js";
 
 const REACH = 6; // px from an edge at which the pointer is at it
 const GRIP = 9; // px from an end of an edge at which it can be taken

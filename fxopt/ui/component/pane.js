@@ -4,6 +4,7 @@
 import { Acts } from "./acts.js";
 import { SIGNS } from "./boxes.js";
 import { Chrome, element, MARK_WORDS, Search } from "./chrome.js";
+import { endsOf, middleOf } from "./curves.js";
 import { Edges } from "./edges.js";
 import { Word } from "./foreseen.js";
 import { listenToPointer, pressed } from "./input.js";
@@ -14,7 +15,7 @@ import { Minimap } from "./minimap.js";
 import { paint } from "./paint.js";
 import { Player } from "./player.js";
 import { showData } from "./protocol.js";
-import { CONTROL, endsOf, middleOf } from "./scene.js";
+import { CONTROL } from "./scene.js";
 import { boxOf, Selection } from "./selection.js";
 import { fxopt } from "./shared.js";
 import { spokenBox } from "./spoken.js";

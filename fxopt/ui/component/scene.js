@@ -1,6 +1,8 @@
 // A layout as the browser uses it: boxes, edges and frames with what is needed to find and draw them.
 // Made once for each layout; marks, selection and camera live elsewhere.
 
+import { boundsOf, distanceTo, endsOf, pathOf } from "./curves.js";
+
 export const CONTROL = 15; // side of the small box that folds and unfolds
 const FRAME_TITLE = 22; // height of the strip of a frame in which its title stands
 
@@ -247,95 +249,4 @@ export class Scene {
     }
     return null;
   }
-}
-
-/** @param {number[]} points */
-function pathOf(points) {
-  const path = new Path2D();
-  path.moveTo(points[0], points[1]);
-  if (points.length < 8) path.lineTo(points[points.length - 2], points[points.length - 1]);
-  for (let at = 2; at + 5 < points.length; at += 6)
-    path.bezierCurveTo(points[at], points[at + 1], points[at + 2], points[at + 3], points[at + 4], points[at + 5]);
-  return path;
-}
-
-/**
- * Return the two ends of a curve: where it leaves its source, and where it comes to its target.
- * @param {number[]} points
- * @returns {[[number, number], [number, number]]}
- */
-export function endsOf(points) {
-  return [[points[0], points[1]], [points[points.length - 2], points[points.length - 1]]];
-}
-
-/**
- * Return a point in the middle of a curve.
- * @param {number[]} points
- * @returns {[number, number]}
- */
-export function middleOf(points) {
-  if (points.length < 8) return [(points[0] + points[points.length - 2]) / 2, (points[1] + points[points.length - 1]) / 2];
-  const at = 2 + 6 * Math.floor((points.length - 2) / 12);
-  return pointOf(points, at, 0.5);
-}
-
-/**
- * @param {number[]} points
- * @param {number} at of the first control point of a piece
- * @param {number} t from 0 to 1 along the piece
- * @returns {[number, number]}
- */
-function pointOf(points, at, t) {
-  const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
-  return [
-    a * points[at - 2] + b * points[at] + c * points[at + 2] + d * points[at + 4],
-    a * points[at - 1] + b * points[at + 1] + c * points[at + 3] + d * points[at + 5],
-  ];
-}
-
-const PIECES = 12; // straight ones that stand for a piece of a curve, where a distance is asked for
-
-/**
- * @param {number[]} points
- * @param {number} x
- * @param {number} y
- */
-function distanceTo(points, x, y) {
-  if (points.length < 8) return distanceToLine(points[0], points[1], points[points.length - 2], points[points.length - 1], x, y);
-  let least = Infinity;
-  for (let at = 2; at + 5 < points.length; at += 6) {
-    let [px, py] = [points[at - 2], points[at - 1]];
-    for (let piece = 1; piece <= PIECES; piece++) {
-      const [qx, qy] = pointOf(points, at, piece / PIECES);
-      least = Math.min(least, distanceToLine(px, py, qx, qy, x, y));
-      [px, py] = [qx, qy];
-    }
-  }
-  return least;
-}
-
-/**
- * @param {number} ax
- * @param {number} ay
- * @param {number} bx
- * @param {number} by
- * @param {number} x
- * @param {number} y
- */
-function distanceToLine(ax, ay, bx, by, x, y) {
-  const [dx, dy] = [bx - ax, by - ay];
-  const along = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy || 1)));
-  return Math.hypot(x - ax - along * dx, y - ay - along * dy);
-}
-
-/** @param {number[]} points @returns {[number, number, number, number]} */
-function boundsOf(points) {
-  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
-  for (let at = 0; at < points.length; at += 2) {
-    left = Math.min(left, points[at]);
-    right = Math.max(right, points[at]);
-    top = Math.min(top, points[at + 1]);
-    bottom = Math.max(bottom, points[at + 1]);
-  }
-  return [left, top, right, bottom];
 }
