@@ -19,11 +19,9 @@ from fxopt.evidence.difference import same_bits
 from fxopt.evidence.running import copied, run
 from fxopt.export.errors import ExportError
 from fxopt.export.spelling import PACKED
-from fxopt.graph.copying import shared_copy
-from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.packed.layer import PackedLayer
-from fxopt.tracing.checks import check_inputs
+from fxopt.tracing.checks import without_checks
 
 PT2 = "a program of torch.export"
 _ONNX = ("onnx", "onnxscript")
@@ -58,7 +56,7 @@ def export_program(
     if packed:
         raise ExportError(packed, PT2)
     named = dict(kwargs or {})
-    plain = _plain(gm)
+    plain = without_checks(gm)
     shapes = _dynamic_shapes(gm, tuple(args), named)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -120,17 +118,6 @@ def export_onnx(
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError([f"torch.onnx refuses the graph: {type(error).__name__}: {first}"], "ONNX") from error
     return target
-
-
-def _plain(gm: GraphModule) -> GraphModule:
-    """Return a copy without the ledger, and without the checks of inputs, which would fix sizes."""
-    plain = shared_copy(gm)
-    plain._modules.pop(LEDGER, None)
-    hooks = plain._forward_pre_hooks
-    for key in [key for key, hook in hooks.items() if hook is check_inputs]:
-        del hooks[key]
-        plain._forward_pre_hooks_with_kwargs.pop(key, None)
-    return plain
 
 
 def _dynamic_shapes(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -275,16 +275,17 @@ def _paths(check: Check) -> list[InputPath]:
     return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]
 
 
-def _scriptable(gm: GraphModule) -> GraphModule:
-    """Return the graph module as `torch.jit.script` is to see it: without the checks, and without the ledger.
+def without_checks(gm: GraphModule) -> GraphModule:
+    """Return the graph module as exporters and `torch.jit.script` are to see it: without the checks and the ledger.
 
-    A script compiles hooks and children with the forward, and both use Python beyond its language.
+    A script compiles hooks and children with the forward, and both use Python beyond its language; the checks would fix
+    sizes of an exported program.
     """
     twin = shared_copy(gm)
     for key, hook in list(twin._forward_pre_hooks.items()):
         if hook is check_inputs:
             del twin._forward_pre_hooks[key]
-            del twin._forward_pre_hooks_with_kwargs[key]
+            twin._forward_pre_hooks_with_kwargs.pop(key, None)
     twin._modules.pop(LEDGER, None)
     return twin
 
@@ -296,7 +297,7 @@ def install_checks(gm: GraphModule) -> None:
     """
     gm._non_persistent_buffers_set |= set(gm.meta["fxopt"].temporary) & gm._buffers.keys()
     gm.register_forward_pre_hook(check_inputs, with_kwargs=True)
-    type(gm).__prepare_scriptable__ = _scriptable  # type: ignore[attr-defined]  # each graph module has a class of its own
+    type(gm).__prepare_scriptable__ = without_checks  # type: ignore[attr-defined]  # each graph module has a class of its own
     if not hasattr(gm, "_deepcopy_hooks"):  # before torch 2.8
         type(gm).__deepcopy__ = _deep_copied  # type: ignore[assignment]
     elif install_checks not in gm._deepcopy_hooks:
