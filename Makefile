@@ -5,6 +5,7 @@ BIN := .venv/bin
 MINILM := .cache/minilm
 OPTIMUM := .cache/optimum
 ONNX := .cache/onnx
+OPENVINO := .cache/openvino
 OLDEST := .cache/torch-2.6.0
 NEWEST := .cache/torch-2.15.0
 PURELIB := -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'
@@ -50,6 +51,11 @@ $(MINILM): | .venv/dev
 $(ONNX)/ready: | .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(ONNX) --no-deps \
 	    onnx==1.23.2 onnxscript==0.7.2 onnxruntime==1.32.0 onnx_ir ml_dtypes flatbuffers
+	touch $@
+
+# a further engine that tests measure beside torch
+$(OPENVINO)/ready: | .venv/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(OPENVINO) --no-deps openvino==2026.4.1
 	touch $@
 
 # a part of our own tests runs with transformers 4 too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,11 +12,12 @@ import typer
 from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
 from fxopt_cli.sources import UsageError
-from fxopt_cli.work import model_data, passes_data, worked
+from fxopt_cli.work import Bench, model_data, passes_data, worked
 
 if TYPE_CHECKING:
     from fxopt import Workbench
     from fxopt.evidence import NumericsReport
+    from fxopt.evidence.engines import EngineRow
 
 _PARAMETERS = ("module", "class", "parameters before", "parameters after", "bytes before", "bytes after", "change")
 
@@ -137,6 +139,12 @@ def bench(
     output: Tables,
     rounds: Annotated[int, typer.Option("--rounds", min=6, max=1000, help="Rounds to measure.")] = 15,
     budget: Budget = 60.0,
+    engines: Annotated[
+        bool,
+        typer.Option(
+            "--engines", help="Measure the original in torch.compile, ONNX Runtime and OpenVINO too, if installed."
+        ),
+    ] = False,
 ) -> None:
     """Measure the latency of the rewritten graph beside the original, on one thread of this machine.
 
@@ -146,6 +154,7 @@ def bench(
     Examples:
       fxopt bench resnet-50 -p FuseBatchNorm2dInConv2d
       fxopt bench bert-base --all --rounds 30 --json
+      fxopt bench bert-base -p PackLinears --engines
     """
     form = output.form
     made = worked(model, sizes, choice, form)
@@ -159,6 +168,7 @@ def bench(
         report = measure(
             wb.pristine, wb.current, given.args, dict(given.kwargs), rounds=rounds, budget=budget, on_progress=told
         )
+    found = _engines(made, rounds, budget, form) if engines else ()
     rows = [(one.before * 1000, one.after * 1000, one.control * 1000) for one in report.rounds]
     data = {
         "model": model_data(given),
@@ -174,6 +184,7 @@ def bench(
         "threads": report.threads,
         "machine": report.machine,
         "stopped": report.stopped,
+        "engines": list(map(_engine, found)),
     }
     lines = [
         report.verdict,
@@ -183,4 +194,48 @@ def bench(
     ]
     columns = ("round", "before ms", "after ms", "before again ms")
     table = Table("", columns, [(i + 1, *row) for i, row in enumerate(rows)])
-    show(Answer(data, lines, [table] if form is not Form.table else ()), form, "bench")
+    tables = [table] if form is not Form.table else []
+    if found:
+        tables.append(_engine_table(found))
+    show(Answer(data, lines, tables), form, "bench")
+
+
+def _engines(made: Bench, rounds: int, budget: float, form: Form) -> tuple[EngineRow, ...]:
+    from fxopt.evidence.engines import compare_engines
+
+    given = made.given
+    with progress("engines", form) as tell:
+        return compare_engines(
+            made.wb.pristine, given.args, dict(given.kwargs), rounds=rounds, budget=budget,
+            on_progress=lambda share: tell(f"{share:.0%}"),
+        ).rows  # fmt: skip
+
+
+def _engine(row: EngineRow) -> dict[str, Any]:
+    """Return the row of an engine for JSON; figures that there are not are null."""
+    latency = row.latency
+    return {
+        "name": row.name,
+        "problem": row.problem or None,
+        "verdict": row.verdict,
+        "shown": latency.shown if latency is not None else None,
+        "ratio": latency.ratio if latency is not None else None,
+        "interval": [latency.low, latency.high] if latency is not None else None,
+        "control": [latency.control_low, latency.control_high] if latency is not None else None,
+        "ms": latency.after_ms if latency is not None else None,
+        "setup_s": row.setup_seconds,
+        "max_abs": row.max_abs,
+        "error": row.numerics.verdict if row.numerics is not None else None,
+    }
+
+
+def _engine_table(rows: Sequence[EngineRow]) -> Table:
+    cells = [
+        (one.name, one.verdict, *(f"{value:.3g}" if value is not None else "" for value in _figures(one)))
+        for one in rows
+    ]
+    return Table("The original in other engines", ("engine", "verdict", "ms", "set-up s", "max abs error"), cells)
+
+
+def _figures(row: EngineRow) -> tuple[float | None, ...]:
+    return row.latency.after_ms if row.latency is not None else None, row.setup_seconds, row.max_abs

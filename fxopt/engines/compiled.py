@@ -96,7 +96,7 @@ class CompiledRegion(nn.Module):
     def _first_call(self, compiled: _Compiled, kinds: Hashable, inputs: tuple[Any, ...]) -> Any:
         """Compile for inputs of new kinds, and call. Where that fails, compute the body for them from now on."""
         try:
-            with _COMPILING, _quiet(), _frozen(torch.get_num_threads()):
+            with compiling(torch.get_num_threads()):
                 found = compiled.call(*inputs)
         except Exception as error:  # noqa: BLE001 - of the compiler, or of the body, whose own call raises it again
             found = self.body(*inputs)
@@ -165,12 +165,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _frozen(threads: int) -> Any:
-    """Return a context in which Inductor freezes weights, and compiles for a number of threads."""
+@contextmanager
+def compiling(threads: int) -> Iterator[None]:
+    """Within the block, be the only one that compiles: with frozen weights, and for a number of threads."""
     import torch._inductor.config as config  # only here: it takes a second
 
     # an option of torch.compile comes too late: Dynamo looks at this one itself
-    return config.patch({"freezing": True, "cpp.threads": threads})
+    with _COMPILING, _quiet(), config.patch({"freezing": True, "cpp.threads": threads}):
+        yield
 
 
 def _kinds_of(inputs: tuple[Any, ...]) -> Hashable:

@@ -11,6 +11,8 @@ from fxopt.evidence import LatencyReport, measure
 from fxopt.evidence.latency import threads_here
 from fxopt.evidence.latency_report import FEWEST_ROUNDS
 from fxopt.ui.charts import latency_chart
+from fxopt.ui.engine_search import KEY as OTHER_ENGINES
+from fxopt.ui.engine_search import other_engines
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.job import GraphJob, Job, Progress
@@ -56,6 +58,7 @@ def _draw(session: Session) -> None:
         blame(session, "latency")
     tuning(session)
     other_sizes(session)
+    other_engines(session)
 
 
 def _is_slower(report: LatencyReport) -> bool:
@@ -129,7 +132,7 @@ def _show(session: Session, measurement: GraphJob[LatencyReport]) -> None:
 
 
 def _shown(session: Session) -> Hashable:
-    searches = map(session.searches.get, (*LATENCY_SEARCHES, OTHER_SIZES, WALL))
+    searches = map(session.searches.get, (*LATENCY_SEARCHES, OTHER_SIZES, OTHER_ENGINES, WALL))
     return session.workbench.choices, session.measurement, *searches
 
 

@@ -12,13 +12,14 @@ from fxopt.ui.progress import watch
 from fxopt.ui.session import Session
 
 
-def answer_of(session: Session, key: str, running: str, **button: Any) -> Any:
+def answer_of(session: Session, key: str, running: str, *, of_original: bool = False, **button: Any) -> Any:
     """Draw a search while it runs, else its fault and the button that begins it anew; return its answer.
 
     It is None where there is no answer, or the sites that are on are others than those that it is about.
 
     Args:
         running: a few words on its work while it runs.
+        of_original: the answer is about the original alone, and holds whatever sites are on.
         button: the arguments of `st.button`.
     """
     found = session.searches.get(key)
@@ -28,7 +29,9 @@ def answer_of(session: Session, key: str, running: str, **button: Any) -> Any:
     if found is not None and found.job.error and not found.job.is_cancelled:
         st.error(escaped(found.job.error))
     st.button(key=f"search {key}", **button)
-    return found.job.result if found is not None and found.choices == session.workbench.choices else None
+    if found is None or not (of_original or found.choices == session.workbench.choices):
+        return None
+    return found.job.result
 
 
 def keep(session: Session, key: str, job: Job[Any]) -> None:

@@ -68,4 +68,5 @@ def test_the_intervals_of_the_latency_are_drawn_beside_their_numbers(page: Page,
     expect(page.get_by_test_id("stVegaLiteChart")).to_have_count(2)
     page.get_by_text("The numbers by size").click()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(1)
+    expect(page.get_by_role("button", name="How fast are other engines?")).to_be_enabled()
     assert serious(page) == []

@@ -15,7 +15,8 @@ import torch
 from typer.testing import CliRunner
 
 from fxopt import ALL_PASSES, Recipe
-from fxopt.evidence import latency
+from fxopt.engines.whole import Engine
+from fxopt.evidence import engines, latency
 from fxopt.export.tables import csv_of, markdown_of
 from fxopt.models import ZOO
 from fxopt.recipes import Model
@@ -157,6 +158,22 @@ def test_bench_measures_with_a_control(monkeypatch: pytest.MonkeyPatch) -> None:
     found = answer("bench", NET, "-p", "MergeLinears", "--rounds", "6")
     assert len(found["rounds"]) == 6
     assert found["interval"][0] <= found["ratio"] <= found["interval"][1]
+    assert found["engines"] == []
+
+
+@pytest.mark.slow
+def test_bench_measures_the_original_in_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "SAMPLE_SECONDS", 0.0001)
+    itself = Engine("torch.compile", (), "", lambda flat, tensors: flat)
+    absent = Engine("ONNX Runtime", ("no_such_package",), "onnx", lambda flat, tensors: flat)
+    monkeypatch.setattr(engines, "ENGINES", (itself, absent))
+    measured, missing = answer("bench", NET, "-p", "MergeLinears", "--rounds", "6", "--engines")["engines"]
+    assert measured["problem"] is None
+    assert (measured["max_abs"], measured["error"]) == (0, "identical bits over 1 input")
+    assert measured["interval"][0] <= measured["ratio"] <= measured["interval"][1]
+    assert missing["problem"] == missing["verdict"] == "it needs no_such_package: pip install 'fxopt[onnx]'"
+    assert missing["ratio"] is None
+    assert "The original in other engines" in call("bench", NET, "-p", "MergeLinears", "--rounds", "6", "--engines")
 
 
 @pytest.mark.slow

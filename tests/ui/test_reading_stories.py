@@ -8,8 +8,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.edits import ReplaceModule
-from fxopt.evidence import NumericsReport, RunStoppedError, compare_outputs, measure
-from fxopt.ui import charts, latency_tab, numerics_tab, site_search, waiting
+from fxopt.engines.whole import Engine
+from fxopt.evidence import NumericsReport, Round, RunStoppedError, compare_outputs, engines, measure, report_of
+from fxopt.ui import charts, engine_search, latency_tab, numerics_tab, site_search, waiting
+from fxopt.ui.job import GraphJob, Job
 from fxopt.ui.viewing import fold, select
 from tests.ui.visitor import (
     FOLD,
@@ -115,6 +117,29 @@ def test_latency_is_measured_beside_the_page_and_is_marked_when_stale(
     assert not app.warning
     switch(app, "FuseBiasInLinear", True)
     assert "other passes" in app.warning[0].value
+
+
+def test_the_original_is_measured_in_engines_beside_the_passes_that_are_on(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    itself = Engine("torch.compile", (), "", lambda flat, tensors: flat)
+    absent = Engine("OpenVINO", ("no_such_package",), "openvino", lambda flat, tensors: flat)
+    monkeypatch.setattr(engines, "ENGINES", (itself, absent))
+    app.session_state["evidence"] = "Latency"
+    app.run()
+    app.button(key=f"search {engine_search.KEY}").click().run()
+    session(app).searches[engine_search.KEY].job.wait()
+    app.run()
+    assert not app.exception
+    assert list(app.dataframe[0].value["model in"]) == ["torch.compile", "OpenVINO"]
+    assert app.dataframe[0].value["verdict"].iloc[1] == "it needs no_such_package: pip install 'fxopt[openvino]'"
+    switch(app, FOLD, True)
+    report = report_of([Round(0.002, 0.001, 0.002)] * 6)
+    session(app).measurement = GraphJob(session(app).workbench.choices, Job(lambda progress: report))
+    session(app).measurement.job.wait()
+    app.run()
+    assert app.dataframe[0].value["model in"].iloc[0] == engine_search.WITH_PASSES
+    assert len(app.dataframe[0].value) == 3, "the answer is about the original, and holds still"
 
 
 def test_a_click_on_the_graph_selects_and_folds(app: AppTest) -> None:
