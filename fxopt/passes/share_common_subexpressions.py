@@ -168,8 +168,8 @@ class _Plan:
             return self.same.get(value, value)
         if isinstance(value, dict):
             return "dict", tuple(sorted((name, self._frozen(one)) for name, one in value.items()))
-        if isinstance(value, list | tuple):
-            return "list", tuple(map(self._frozen, value))
+        if isinstance(value, list | tuple):  # as an index, a list gathers rows, and a tuple is one place
+            return "list" if isinstance(value, list) else "tuple", tuple(map(self._frozen, value))
         if isinstance(value, slice):
             return "slice", *map(self._frozen, (value.start, value.stop, value.step))
         return type(value), repr(value)

@@ -116,4 +116,13 @@ def ask(build: Builder, x: Node, choose: Choices) -> Node | None:
     return build.function(operator.mul, y, answer)
 
 
-MEMORY = (write, view, cat, dead, ask)
+def index(build: Builder, x: Node, choose: Choices) -> Node:
+    """Numbers at places of a value: rows by a list, one number or row by a tuple, and by a mask or whole numbers."""
+    mask = choose(*[None] * 6, "mask")
+    place = choose([0, 1], (0, 1), [0], (0,), [1, 0], ([0, 1], [1, 0]), (..., [0, 1]))
+    if mask is not None:
+        place = build.function(torch.ones_like, x, dtype=torch.bool)
+    return build.function(operator.mul, x, build.method("mean", build.function(operator.getitem, x, place)))
+
+
+MEMORY = (write, view, cat, dead, ask, index)

@@ -35,6 +35,7 @@ PATTERNS = (
     [("pointwise", 0, 0), ("pointwise", 1, 0), ("combine", 0, 1)],
     [("scale", 0, 0), ("write", 0, 0), ("scale", 1, 0), ("combine", 0, 1)],
     [("view", 0, 1), ("view", 1, 1), ("write", 0, 0), ("combine", 0, 1)],
+    [("index", 0, 0), ("index", 1, 1)],
 )
 EXAMPLES = (Example("twice", Twice, ((3, 4),)),)
 
@@ -73,6 +74,7 @@ NOTHING_TO_SAY: dict[str, Forward] = {
     "random numbers": lambda m, x: torch.rand_like(x) * torch.rand_like(x),
     "dropout": lambda m, x: F.dropout(x, training=True) * F.dropout(x, training=True),
     "unfilled memory": lambda m, x: torch.empty_like(x).fill_(1) * torch.empty_like(x).fill_(2) + x,
+    "rows and one place": lambda m, x: x[[0, 1]].sum() * x[(0, 1)].sum(),
     "a function of one's own": lambda m, x: own(x) * own(x),
 }
 
