@@ -3,8 +3,9 @@
 A number that is rounded otherwise may lie on the other side of the bound, and the result is then another one, for any
 size of the difference: with ``x = 41 * 3``, ``floor(x / 41)`` is 3 and ``floor(x * (1 / 41))`` may be 2. So a rewrite
 that is exact up to rounding leaves a site alone if its value reaches a jump through operations that work number by
-number or only move numbers. The end of a domain counts as one: behind 1, ``acos`` is NaN. Those that mix
-numbers (matrix products, sums, softmax, norms) end the search: behind them all is mixed already, and only numbers tell.
+number, or that only move or choose numbers, as a pool does. The end of a domain counts as a jump: behind 1, ``acos`` is
+NaN. Those that mix numbers (matrix products, sums, softmax, norms) end the search: behind them all is mixed already,
+and only numbers tell.
 
 An index is an integer, which a float becomes by a jump; so ``one_hot`` and indexing need no entry of their own.
 """
@@ -41,21 +42,45 @@ from fxopt.graph.operator_table import (
 from fxopt.graph.operators import calls_torchs_own
 
 _QUANTIZING = ("quantize", "fake_quantize")
-_CONVERSIONS = frozenset({"to", "type", "type_as", "to_copy", "view", "convert_element_type"})
+_CONVERSIONS = frozenset({"to", "type", "type_as", "to_copy", "view", "view_copy", "convert_element_type", "as_tensor",
+                          "asarray"})  # fmt: skip
 """They jump where they give integers."""
 
-_CONTINUOUS = (POINTWISE - JUMPS) | {"logsigmoid", "tanhshrink", "expit", "isposinf", "isneginf", "pos", "radd", "rmul",
-                                     "rtruediv", "rpow"}  # fmt: skip
-"""Number by number, beside the operators that torch tags so."""
+_CONTINUOUS = (POINTWISE - JUMPS) | {
+    *("logsigmoid", "tanhshrink", "expit", "isposinf", "isneginf", "pos", "radd", "rmul", "rtruediv", "rpow", "glu"),
+    *("rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", "complex", "polar", "outer", "ger", "kron", "diff"),
+    *("cumsum", "cumprod", "logcumsumexp", "index_add", "scatter_add", "scatter_reduce", "index_reduce"),
+    *("segment_reduce", "quantile", "nanquantile"),
+}  # fmt: skip
+"""Number by number, beside the operators that torch tags so; or of a few numbers, of one at the least."""
 
-_MOVES = _CONVERSIONS | VIEWS | SEVERAL_PARTS | VIEWS_OR_COPIES | COPIES | LOOK_UPS | DROPOUTS | CASTS | {
-    *("unsafe_view", "ravel", "broadcast_to", "setitem", "take", "take_along_dim", "masked_select", "masked_scatter"),
-    *("hstack", "vstack", "dstack", "split_with_sizes", "tensor_split", "repeat_interleave", "tile", "unfold", "diag"),
-    *("diagonal", "scatter", "index_put", "index_copy", "msort", "cpu", "cuda", "item", "tolist", "local_scalar_dense"),
+_SELECTIONS = frozenset({
+    *("max", "min", "amax", "amin", "aminmax", "median", "nanmedian", "max_pool1d", "max_pool2d", "max_pool3d"),
+    *("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "fractional_max_pool2d"),
+    *("fractional_max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "interpolate", "upsample"),
+    *("upsample_nearest", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+})  # fmt: skip
+"""Each number of the result is one of the inputs'."""
+
+_MOVES = _CONVERSIONS | VIEWS | SEVERAL_PARTS | VIEWS_OR_COPIES | COPIES | LOOK_UPS | DROPOUTS | CASTS | _SELECTIONS | {
+    *("unsafe_view", "ravel", "broadcast_to", "broadcast_tensors", "setitem", "take", "take_along_dim", "put"),
+    *("masked_select", "masked_scatter", "hstack", "vstack", "dstack", "row_stack", "column_stack", "split_with_sizes"),
+    *("tensor_split", "hsplit", "vsplit", "dsplit", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "tile"),
+    *("unfold", "repeat_interleave", "diag", "diagflat", "diagonal", "diag_embed", "linalg_diagonal", "fill_diagonal"),
+    *("scatter", "index_put", "index_copy", "msort", "fliplr", "flipud", "rot90", "fft_fftshift", "fft_ifftshift"),
+    *("fftshift", "ifftshift", "block_diag", "meshgrid", "cartesian_prod", "combinations", "atleast_1d", "atleast_2d"),
+    *("atleast_3d", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle", "im2col"),
+    *("pad_sequence", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d"),
+    *("replication_pad2d", "replication_pad3d", "as_strided", "as_strided_copy", "as_strided_scatter", "unfold_copy"),
+    *("slice_inverse", "resize", "resize_as", "set", "lift", "lift_fresh", "lift_fresh_copy", "flatten_dense_tensors"),
+    *("to_dense", "real", "imag", "conj", "conj_physical", "resolve_conj", "resolve_neg", "view_as_real", "numpy_T"),
+    *("view_as_complex", "mT", "mH", "matrix_H", "adjoint", "data", "requires_grad", "dequantize", "cpu", "cuda"),
+    *("item", "tolist", "local_scalar_dense", "diagonal_copy", "unbind_copy", "split_copy", "split_with_sizes_copy"),
+    *(f"{name}_copy" for name in VIEWS),
 }  # fmt: skip
 """They move numbers, or convert them to another dtype. Without underscores around the name."""
 
-_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "values"})
+_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "imag", "values"})
 
 _PAIRS = frozenset({"topk", "sort", "kthvalue", "mode", "cummax", "cummin"})
 _PAIRS_BY_DIMENSION = frozenset({"max", "min", "median", "nanmedian"})
@@ -71,7 +96,13 @@ _WRITES_WITH_A_CAST = frozenset({
 })  # fmt: skip
 """They write numbers of any dtype to their first tensor, of another dtype: fractions to integers."""
 
-_MODULES = (*modules_of(_CONTINUOUS | _MOVES | {"softshrink"}), nn.Identity)
+_MODULES = (
+    *modules_of(_CONTINUOUS | _MOVES | {"softshrink"}),
+    *(nn.Identity, nn.GLU, nn.RReLU, nn.Upsample, nn.PixelShuffle, nn.PixelUnshuffle, nn.ChannelShuffle, nn.Unfold),
+    *(nn.modules.pooling._MaxPoolNd, nn.modules.pooling._AdaptiveMaxPoolNd, nn.modules.pooling._MaxUnpoolNd),
+    *(nn.modules.padding._ConstantPadNd, nn.modules.padding._ReflectionPadNd, nn.modules.padding._ReplicationPadNd),
+    nn.modules.padding._CircularPadNd,
+)
 _JUMPING_MODULES = modules_of(JUMPS)
 
 
@@ -151,6 +182,8 @@ class _Search:
             return calls_torchs_own(node) and not _may_be_fraction(node.args[0] if node.args else None)
         if name == "div":
             return node.kwargs.get("rounding_mode") is not None
+        if name.startswith("grid_sample"):
+            return _nearest(node) and calls_torchs_own(node)
         if _gives_pair(node, name):
             return _places_are_read(node)
         return name in _CONVERSIONS and calls_torchs_own(node) and _gives_steps(node)
@@ -164,6 +197,8 @@ class _Search:
         name = _name(node)
         if name == "getattr":
             return node.args[1] in _ATTRIBUTES
+        if name == "einsum":  # of one tensor it moves numbers, of more it is a sum of products
+            return len(node.all_input_nodes) == 1
         return name in _CONTINUOUS or name in _MOVES or _gives_pair(node, name) or is_tagged_pointwise(name)
 
 
@@ -184,6 +219,12 @@ def _may_be_fraction(written: Any) -> bool:
         return all(map(_may_be_fraction, written))
     info = info_of(written) if isinstance(written, Node) else None
     return info is not None and (info.dtype.is_floating_point or info.dtype.is_complex) and info.dtype.itemsize > 1
+
+
+def _nearest(node: Node) -> bool:
+    """Return whether a sample on a grid takes the nearest number, which operators say by a 1."""
+    mode = node.args[2] if len(node.args) > 2 else node.kwargs.get("mode", node.kwargs.get("interpolation_mode"))
+    return mode in ("nearest", 1)
 
 
 def _norm_of(node: Node, place: int, name: str) -> Any:

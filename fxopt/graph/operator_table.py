@@ -49,7 +49,8 @@ JUMPS = frozenset({
     *("truth", "any", "all", "nonzero", "argwhere", "count_nonzero", "is_nonzero", "long", "int", "short", "byte"),
     *("char", "bool", "argmax", "argmin", "argsort", "bucketize", "searchsorted", "histc", "histogram", "unique"),
     *("unique_consecutive", "multinomial", "bernoulli", "threshold", "hardshrink", "frexp", "poisson", "rmod"),
-    *("rfloordiv", "histogramdd", "linalg_matrix_rank", "matrix_rank"),
+    *("rfloordiv", "histogramdd", "linalg_matrix_rank", "matrix_rank", "unique2", "unique_dim"),
+    "unique_dim_consecutive",
 })  # fmt: skip
 """A small difference of the input may make a large one of the result. Without underscores around the name."""
 

@@ -71,6 +71,8 @@ def jump(build: Builder, x: Node, choose: Choices) -> Node:
     else:
         value = build.function(operator.add, build.function(operator.truediv, value, c), 0)
     end = choose("floor", "long", "remainder", "eq", "round", "argmax", "//", "ceil")
+    if end != "argmax":
+        value = _moved(build, value, choose)
     if end in ("floor", "round", "ceil", "long"):
         value = build.method(end, value)
     elif end == "//":
@@ -79,7 +81,29 @@ def jump(build: Builder, x: Node, choose: Choices) -> Node:
         value = build.method(end, value, -1, keepdim=True)
     else:
         value = build.method(end, value, 1)
-    return build.function(operator.add, x, build.method("to", value, build.dtype))
+    value = build.method("to", value, build.dtype)
+    return build.function(
+        operator.add, x, value if build.shape(value) == build.shape(x) else build.method("mean", value)
+    )
+
+
+def _moved(build: Builder, value: Node, choose: Choices) -> Node:
+    """The numbers of a value, or some of them, in other places."""
+    how = choose("as they are", "pool", "largest", "flip", "nearest", "median", "cumsum", "outer")
+    if how == "pool":
+        return build.function(F.max_pool1d, value, 1)
+    if how == "largest":
+        return build.method(choose("amax", "amin"), value, -1, keepdim=True)
+    if how == "flip":
+        return build.function(torch.fliplr, value)
+    if how == "nearest":
+        return build.function(F.interpolate, build.ranked(value, 3), scale_factor=2.0)
+    if how == "outer":
+        row = build.method("reshape", value, -1)
+        return build.function(torch.outer, row, build.method("new_ones", row, 2))
+    if how == "median":
+        return build.function(torch.median, value)
+    return build.method("cumsum", value, 0) if how == "cumsum" else value
 
 
 def pointwise(build: Builder, x: Node, choose: Choices) -> Node:

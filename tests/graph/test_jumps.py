@@ -9,8 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._ops import OpOverload
 from torch.fx import GraphModule, symbolic_trace
 from torch.fx.passes.shape_prop import ShapeProp
+from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers.activations import ACT2FN
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
@@ -29,12 +31,15 @@ from fxopt import (
 from fxopt.core import TensorInfo
 from fxopt.graph import jumps
 from fxopt.graph.jumps import _Search
+from fxopt.graph.operator_names import canonical
 from fxopt.graph.operator_table import EDGES, JUMPS, is_tagged_pointwise
 from tests.examples import outputs
 from tests.fuzz.rules import add_linears, fold_scale, join_linears
+from tests.graph.test_operators import _REFUSED, arguments, called, operators
 from tests.passes.asserts import Net, assert_close_and_reversible, captured
 
 X = (torch.arange(-24.0, 24.0) * 41).reshape(6, 8)  # of which `X * (1 / 41)` is no whole number at some
+PIXELS = torch.arange(64.0).view(1, 1, 8, 8)
 DIVIDE = ChangeTrueDivToMulByInverse()
 Step = Callable[[torch.Tensor], Any]
 
@@ -85,6 +90,10 @@ JUMPING: dict[str, Step] = {
     "a rank": lambda y: torch.linalg.matrix_rank(y),
     "the end of a domain": lambda y: torch.acos(y).isnan(),
     "the end of a domain by another name": lambda y: torch.special.logit(y).isnan(),
+    "the nearest pixel": lambda y: F.grid_sample(
+        PIXELS, y.view(1, 6, 4, 2) * 0.2 - 1, mode="nearest", align_corners=True
+    ),
+    "distinct rows": lambda y: torch.unique(y, dim=0).sum(0),
 }
 
 ON_THE_WAY: dict[str, Step] = {
@@ -99,6 +108,27 @@ ON_THE_WAY: dict[str, Step] = {
     "values of topk": lambda y: y.topk(2)[0],
     "a copy": lambda y: torch.zeros_like(y).copy_(y),
     "a sum in place": lambda y: _added(torch.zeros_like(y), y),
+    "the largest": lambda y: y.max() - torch.amin(y) + y.aminmax()[0],
+    "the median": lambda y: torch.median(y) + y.nanmedian() + y.quantile(0.5),
+    "a pool": lambda y: F.max_pool1d(F.adaptive_max_pool1d(y, 6), 2),
+    "a pool of images": lambda y: F.max_pool2d(y[None], 2, return_indices=True)[0],
+    "nearest neighbors": lambda y: F.interpolate(y[None], scale_factor=2),
+    "pixels": lambda y: F.pixel_unshuffle(F.channel_shuffle(y[None], 2), 2),
+    "flips": lambda y: torch.rot90(y.fliplr()).flipud(),
+    "patches": lambda y: F.unfold(y[None, None], 2),
+    "a diagonal": lambda y: torch.block_diag(y, y).diag_embed(),
+    "columns": lambda y: torch.column_stack(torch.broadcast_tensors(y, y)),
+    "pairs": lambda y: torch.cartesian_prod(y[0], y[1]),
+    "a mesh": lambda y: torch.meshgrid(y[0], y[1], indexing="ij")[0],
+    "dimensions": lambda y: torch.einsum("ij->ji", torch.atleast_3d(y)[..., 0]),
+    "a complex number": lambda y: torch.complex(y, y).conj().imag,
+    "its parts": lambda y: torch.view_as_real(torch.view_as_complex(y.view(-1, 2))),
+    "sums that begin with one number": lambda y: y.cumsum(-1) + F.pad(y.diff(), (0, 1)),
+    "sums of few": lambda y: torch.zeros_like(y).index_add(0, torch.arange(6), y),
+    "the largest of few": lambda y: torch.zeros_like(y).scatter_reduce(0, torch.zeros(6, 8).long(), y, "amax"),
+    "halves": lambda y: F.glu(torch.cat([y, y], -1)),
+    "a gap": lambda y: y.put(torch.tensor([0]), torch.tensor([0.5])),
+    "a product with each": lambda y: torch.outer(y[0], torch.ones(2)),
 }
 
 NO_JUMP: dict[str, Step] = {
@@ -185,6 +215,76 @@ def test_a_jump_is_seen_through_what_works_number_by_number_or_moves_numbers(way
     assert scan.matches == ()
     nearest = ("floor", "copy_", "masked_fill")  # the last two may write to integers: nothing tells their dtypes
     assert any(f"reaches {name}" in str(scan) for name in nearest)
+
+
+MOVING_LAYERS: dict[str, tuple[nn.Module, Step]] = {
+    "MaxPool1d": (nn.MaxPool1d(2), lambda y: y),
+    "AdaptiveMaxPool2d": (nn.AdaptiveMaxPool2d(2), lambda y: y[None]),
+    "Upsample": (nn.Upsample(scale_factor=2), lambda y: y[None]),
+    "PixelShuffle": (nn.PixelShuffle(1), lambda y: y[None]),
+    "ReflectionPad1d": (nn.ReflectionPad1d(1), lambda y: y),
+    "ZeroPad2d": (nn.ZeroPad2d(1), lambda y: y),
+    "Unfold": (nn.Unfold(2), lambda y: y[None, None]),
+    "GLU": (nn.GLU(), lambda y: y),
+}
+
+
+@pytest.mark.parametrize("name", MOVING_LAYERS)
+def test_a_jump_is_seen_through_a_layer_that_moves_numbers(name: str) -> None:
+    layer, before = MOVING_LAYERS[name]
+    gm = captured(lambda m, x: torch.floor(m.layer(before(x / 41))), X, layer=layer)
+    assert DIVIDE.scan(gm).matches == ()
+
+
+@pytest.mark.slow
+def test_a_jump_is_seen_through_every_operator_that_gives_nothing_but_numbers_of_its_inputs() -> None:
+    checked, missing = set(), []
+    for overload in operators():
+        name = str(overload.overloadpacket.__name__)
+        if torch.Tag.out in overload.tags or canonical(name.strip("_")) in JUMPS | NO_NUMBERS:
+            continue
+        for shape in ((4, 4), (4,), (3, 4, 4), (2, 3, 4, 4)):
+            args, kwargs = arguments(overload, (shape, torch.float32, 1), False, False)
+            if _gives_numbers_of_its_inputs(overload, args, kwargs):
+                checked.add(name)
+                missing += [] if _leads_to_a_jump(overload, args, kwargs) else [str(overload)]
+    assert not missing
+    assert len(checked) > 150
+
+
+def _gives_numbers_of_its_inputs(overload: OpOverload, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    floats = [tensor.uniform_(2, 9) for tensor in _floats_in((args, kwargs))]
+    numbers = torch.cat([torch.tensor([0.0, 1.0]), *(tensor.reshape(-1).clone() for tensor in floats)])
+    try:
+        made = torch.cat(
+            [tensor.to_dense().reshape(-1).float() for tensor in _floats_in(called(overload, args, kwargs))]
+        )
+    except _REFUSED:
+        return False
+    return bool(floats) and made.unique().numel() > 1 and bool(torch.isin(made, numbers).all())
+
+
+def _floats_in(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+
+
+def _leads_to_a_jump(overload: OpOverload, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    graph = torch.fx.Graph()
+
+    def as_node(tensor: torch.Tensor) -> torch.fx.Node:
+        node = graph.placeholder(f"x{len(graph.nodes)}")
+        node.meta["tensor_info"] = TensorInfo.of(tensor)
+        return node
+
+    given, named = tree_map_only(torch.Tensor, as_node, (tuple(args), kwargs))
+    node = graph.call_function(overload, given, named)
+    graph.call_method("floor", (graph.call_function(operator.getitem, (node, 0)),))
+    return _Search(fxopt.core.GraphIndex(GraphModule(nn.Module(), graph))).passes_on(node)
+
+
+NO_NUMBERS = {"matrix_power", "linalg_matrix_power", "norm_except_dim", "choose_qparams_optimized", "sum_to_size",
+              "avg_pool1d", "avg_pool2d", "avg_pool3d"}  # fmt: skip
+"""They mix numbers; on the arguments above it is one at a time."""
 
 
 @pytest.mark.parametrize("step", NO_JUMP.values(), ids=NO_JUMP)
