@@ -84,6 +84,23 @@ class GraphIndex(GraphTables):
                 return writer
         return None
 
+    def writer_to_memory_of(self, tensor: torch.Tensor) -> tuple[Node, Node] | None:
+        """Return a node that may write to the storage of `tensor`, with the node that reads the tensor written to."""
+        if tensor.layout is not torch.strided or not self._writers:
+            return None
+        found = self.cached_for_a_run("writers to storages", self._writers_to_storages)
+        return found.get(tensor.untyped_storage()._cdata)
+
+    def _writers_to_storages(self) -> dict[int, tuple[Node, Node]]:
+        found: dict[int, tuple[Node, Node]] = {}
+        for writer in self._writers:
+            for written in self.effects(writer).written:
+                for node in self.origins(written):
+                    value = attribute_of(self.gm, str(node.target)) if node.op == "get_attr" else None
+                    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+                        found.setdefault(value.untyped_storage()._cdata, (writer, node))
+        return found
+
     # ---- regions
 
     @cached_property

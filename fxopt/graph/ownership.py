@@ -104,6 +104,7 @@ def tensor_conditions(
             actual=f"{type(tensor).__name__} ({tensor.layout})",
             needed="a plain strided tensor",
         )
+        yield _unwritten(path, tensor, index)
     sized = [(path, tensor) for path, tensor in known if tensor.dim() > 0]
     kinds = {(tensor.dtype, tensor.device) for _, tensor in sized}
     yield len(kinds) <= 1 or _mixed(name, sized)
@@ -111,6 +112,21 @@ def tensor_conditions(
         f"{name} has weights of dtype {sized[0][1].dtype}, not a floating-point dtype",
         actual=str(sized[0][1].dtype),
         needed="a floating-point dtype",
+    )
+
+
+def _unwritten(path: str, tensor: torch.Tensor, index: GraphIndex) -> Condition:
+    """Require that nothing in the graph writes to the memory of a tensor, under another name, say."""
+    found = index.writer_to_memory_of(tensor)
+    if found is None:
+        return True
+    writer, read = found
+    same = str(read.target) == path
+    return Unmet(
+        f"{writer.name} may write to {read.target}" + ("" if same else f", which shares memory with {path}"),
+        remedy="" if same else "give each memory of its own",
+        actual=f"written by {writer.name}",
+        needed="unchanged",
     )
 
 

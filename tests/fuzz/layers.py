@@ -184,4 +184,16 @@ def buffer(build: Builder, x: Node, choose: Choices) -> Node:
     return build.function(operator.mul, x, state)
 
 
-LAYERS = (linear, conv, norm, layer, again, tied, read, buffer)
+def aliased(build: Builder, x: Node, choose: Choices) -> Node:
+    """A normalized linear layer; its mean, or its scale, is written to by another name, which has a part of it."""
+    x = build.ranked(x, 2)
+    width = channels(build, x)
+    bn = nn.BatchNorm1d(width, dtype=build.dtype).eval()
+    shared = choose(bn.running_mean, bn.running_var, bn.weight.detach())
+    build.count += 1
+    build.root.register_buffer(f"part{build.count}", choose(shared[:2], shared.view(-1, 1)))
+    build.method("add_", build.emit("get_attr", f"part{build.count}"), 0.5)
+    return build.call(bn, build.call(new_linear(build, width, width), x, choose), choose)
+
+
+LAYERS = (linear, conv, norm, layer, again, tied, read, buffer, aliased)

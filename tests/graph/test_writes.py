@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 
 import fxopt
-from fxopt import FuseBiasInLinear, MergeLinears, Miss
+from fxopt import FuseBiasInLinear, MergeLinears, Miss, Pass
 from fxopt.core import GraphIndex
+from tests.fuzz.rules import RULES
 
 
 @torch.library.custom_op("fxopt_tests::triple_in_place", mutates_args={"x"})
@@ -197,3 +198,44 @@ def test_what_only_holds_tensors_writes_nothing() -> None:
     graph.output(calls)
     index = GraphIndex(torch.fx.GraphModule(nn.Module(), graph))
     assert [index.effects(call).written for call in calls] == [(), ()]
+
+
+class Aliased(nn.Module):
+    """Layers whose weights and statistics share memory with buffers that each run writes to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.norm = nn.Linear(4, 4), nn.Linear(4, 4), nn.BatchNorm1d(4)
+        self.conv, self.images = nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4)
+        self.register_buffer("of_a", self.a.weight.data[0])
+        self.register_buffer("of_b", self.b.bias.detach()[:2])
+        self.register_buffer("of_conv", self.conv.weight.detach().view(-1))
+        self.register_buffer("of_norm", self.norm.running_mean.view(2, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for buffer in (self.of_a, self.of_b, self.of_conv, self.of_norm):
+            buffer.add_(1)
+        h = self.images(self.conv(x[:, None, None]))[:, 0, 0]
+        return self.norm(self.a(h)) + self.b(h) * 2.0
+
+
+@pytest.mark.parametrize("pass_", [*(kind() for kind in fxopt.ALL_PASSES), fxopt.JoinLinears(), *RULES])
+def test_a_layer_stays_as_it_is_where_a_buffer_that_is_written_to_shares_memory_with_it(pass_: Pass[Any]) -> None:
+    torch.manual_seed(0)
+    model, x = Aliased().eval(), torch.rand(3, 4)
+    gm = fxopt.capture(model, (x,))
+    numbers = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with torch.no_grad():
+        old = [model(x) for _ in range(2)]
+    for name, tensor in model.state_dict().items():
+        tensor.copy_(numbers[name])
+    pass_(gm)
+    with torch.no_grad():
+        new = [gm(x) for _ in range(2)]
+    torch.testing.assert_close(new, old)
+
+
+def test_a_miss_names_the_writer_and_the_buffer_that_shares_memory() -> None:
+    (first, *_) = MergeLinears().scan(fxopt.capture(Aliased().eval(), (torch.rand(3, 4),))).misses
+    assert first.reason == "add_ may write to of_a, which shares memory with a.weight"
+    assert first.remedy == "give each memory of its own"

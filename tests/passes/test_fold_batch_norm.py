@@ -30,6 +30,7 @@ PATTERNS = (
     [("conv", 0, 0), ("write", 0, 0), ("norm", 1, 0)],
     [("conv", 0, 0), ("ask", 0, 0), ("norm", 0, 0), ("ask", 0, 0), ("conv", 0, 0)],
     [("linear", 0, 0), ("view", 0, 6), ("norm", 0, 0)],
+    [("aliased", 0, 0)],
     [("conv", 0, 0), ("layer", 0, 1), ("norm", 0, 0), ("layer", 0, 0), ("conv", 0, 0)],
 )
 
