@@ -10,6 +10,7 @@ import typer
 from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
 from fxopt_cli.rewriting import recipe_of
+from fxopt_cli.sources import check_target
 from fxopt_cli.work import Bench, model_data, passes_data, worked
 
 Save = Annotated[
@@ -40,6 +41,7 @@ def bisect(
       fxopt bisect resnet-50 --all --slower --budget 300
     """
     form = output.form
+    check_target("--save", save)
     made = worked(model, sizes, choice, form)
     given, wb = made.given, made.wb
     with progress("looking", form) as tell:
@@ -93,6 +95,7 @@ def autotune(
       fxopt autotune model.py:make_model -p PackLinears --json
     """
     form = output.form
+    check_target("--save", save)
     made = worked(model, sizes, choice, form)
     given, wb = made.given, made.wb
     with progress("measuring", form) as tell:

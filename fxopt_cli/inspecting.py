@@ -11,7 +11,7 @@ import typer
 
 from fxopt_cli.options import Choice, Code, ModelArgument, Passes, Plain, Sizes, Tables
 from fxopt_cli.output import Answer, Form, Table, counted, progress, show
-from fxopt_cli.sources import UsageError
+from fxopt_cli.sources import UsageError, check_target
 from fxopt_cli.work import captured, model_data, pass_of, worked
 
 
@@ -229,6 +229,7 @@ def draw(
     form = output.form
     if out is not None and out.suffix not in (".svg", ".png", ".pdf", ".dot"):
         raise UsageError(f"--out {out}: give a file that ends in .svg, .png, .pdf or .dot")
+    check_target("--out", out)
     bench = worked(model, sizes, choice, form, needed=False)
     from fxopt.view import GraphView, default_unfolded, to_dot, to_picture
 

@@ -11,7 +11,7 @@ import typer
 
 from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
 from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
-from fxopt_cli.sources import UsageError
+from fxopt_cli.sources import UsageError, check_target
 from fxopt_cli.work import Bench, model_data, passes_data, worked
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def compare(
       fxopt compare bert-base -p MergeLinears --html merged.html
     """
     form = output.form
+    check_target("--html", html)
     bench = worked(model, sizes, choice, form)
     with progress("running both", form):
         from fxopt.evidence import compare_outputs, parameter_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -78,7 +79,7 @@ def replay(
         "versions": found.versions,
     }
     show(Answer(data, _lines(found), [passes_table(bench.wb)]), form, "replay")
-    if found.problems:
+    if found.problems or (found.is_same_model and not found.is_same):
         raise typer.Exit(Exit.no)
 
 
@@ -104,7 +105,7 @@ def export(
       fxopt export digits_conv_net --as pt2 -o exported
     """
     form = output.form
-    if not name.isidentifier():
+    if not name.isidentifier() or iskeyword(name):
         raise UsageError(f"--name {name}: it cannot be imported; give a name such as model")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: this is a file; give a folder")

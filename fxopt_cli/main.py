@@ -60,8 +60,11 @@ def _top(
     """Take the options of the command itself."""
 
 
-def told(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command whose errors are a sentence, or with ``--json`` an object, and an exit code."""
+def told(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command whose errors are a sentence, or with ``--json`` an object, and an exit code.
+
+    `name` is the one by which it is called.
+    """
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -69,7 +72,7 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **kwargs)
         except (UsageError, ModelFailedError) as error:
             code = Exit.wrong if isinstance(error, UsageError) else Exit.failed
-            _fail(command.__name__, error, code, as_json=kwargs.get("json", False))
+            _fail(name, error, code, as_json=kwargs.get("json", False))
         except BrokenPipeError:  # the reader, such as head, has gone
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(Exit.yes) from None
@@ -80,12 +83,8 @@ def told(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             wrong = isinstance(error, ModelError | RecipeError)
             no = isinstance(error, RecipeError) and error.is_refusal
-            _fail(
-                command.__name__,
-                error,
-                Exit.no if no else Exit.wrong if wrong else Exit.failed,
-                as_json=kwargs.get("json", False),
-            )
+            code = Exit.no if no else Exit.wrong if wrong else Exit.failed
+            _fail(name, error, code, as_json=kwargs.get("json", False))
 
     return run
 
@@ -124,7 +123,7 @@ for _name, _command in (
     ("replay", keeping.replay),
     ("export", keeping.export),
 ):
-    cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(expanded(_command)))
+    cli.command(_name, cls=page.AppCommand if _name == "app" else TyperCommand)(told(_name, expanded(_command)))
 
 _about_lessons = """\
 The lessons of the page: list them, check one of your own, read codes that were handed in.
@@ -136,9 +135,9 @@ Examples:
   fxopt lessons code CD6C-A4GM-R8FY
 """
 _lessons = typer.Typer(help=_about_lessons, no_args_is_help=True)
-_lessons.command("list", cls=TyperCommand)(told(expanded(teaching.lessons)))
-_lessons.command("check", cls=TyperCommand)(told(expanded(teaching.check)))
-_lessons.command("code", cls=TyperCommand)(told(expanded(teaching.code)))
+_lessons.command("list", cls=TyperCommand)(told("lessons list", expanded(teaching.lessons)))
+_lessons.command("check", cls=TyperCommand)(told("lessons check", expanded(teaching.check)))
+_lessons.command("code", cls=TyperCommand)(told("lessons code", expanded(teaching.code)))
 cli.add_typer(_lessons, name="lessons")
 
 

@@ -141,8 +141,21 @@ class Tables(Plain):
         return chosen[0] if chosen else Form.table
 
 
+def flowing(text: str) -> str:
+    """Return a docstring with each paragraph on one line, but for those that begin with ``\\b``.
+
+    >>> flowing("First.\\n\\n    One\\n    two.\\n\\n    \\b\\n    a\\n    b\\n    ")
+    'First.\\n\\nOne two.\\n\\n\\x08\\na\\nb'
+    """
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(one if one.startswith("\b") else one.replace("\n", " ") for one in paragraphs)
+
+
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose parameters of one of these classes are replaced by the options that the class holds."""
+    """Return a command whose parameters of one of these classes are replaced by the options that the class holds.
+
+    The paragraphs of its docstring, which is its help, are one line each: the terminal breaks them where it ends.
+    """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     options = {
@@ -163,6 +176,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
         for each in options.values()
         for one, default in each
     ]
+    run.__doc__ = flowing(command.__doc__ or "")
     run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in keywords}
     return run

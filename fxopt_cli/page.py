@@ -108,7 +108,9 @@ def app(
             "--folders", metavar="FOLDER...", help="Open folders with weights only where they lie below these."
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port to listen at.")] = 8501,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="The port to listen at; 0 is any that is free.")
+    ] = 8501,
     lessons: Annotated[
         list[Path] | None,
         typer.Option(
@@ -182,9 +184,8 @@ def _serve(serving: Serving, offered: Sequence[str], json: bool) -> None:
     if not json:
         command.serve(serving)
         return
-    command.check_address(serving)
-    address = f"http://{f'[{serving.address}]' if ':' in serving.address else serving.address}:{serving.port}"
-    show(Answer({"address": address, "models": offered}), Form.json, "app")
+    serving = command.at_free_port(serving)
+    show(Answer({"address": serving.url, "models": offered}), Form.json, "app")
     sys.stdout.flush()
     with redirect_stdout(sys.stderr):  # Streamlit greets there
         command.serve(serving)

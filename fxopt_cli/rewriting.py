@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ import typer
 
 from fxopt_cli.options import Choice, Code, ModelArgument, Plain, Sizes
 from fxopt_cli.output import Answer, Exit, counted, progress, show
+from fxopt_cli.sources import check_target
 from fxopt_cli.work import Bench, model_data, passes_data, passes_table, worked
 
 
@@ -34,6 +34,7 @@ def apply(
       fxopt apply digits_transformer --only MergeLinears:blocks_0_query --code
     """
     form = output.form
+    check_target("--save", save)
     bench = worked(model, sizes, choice, form)
     wb = bench.wb
     before, after = wb.portable_fingerprints()
@@ -54,17 +55,18 @@ def apply(
     }
     lines = [f"{counted(sites, 'site')} rewritten; {nodes[0]:,} nodes became {nodes[1]:,}"]
     if save is not None:
-        again = ["fxopt", "replay", str(save), *_again(bench, model, sizes.input or ())]
+        again = ["fxopt", "replay", str(save), *_again(bench, model, sizes)]
         lines.append(f"saved as {save}; to do it again: {shlex.join(again)}")
     shown = Answer(data, lines, [passes_table(wb)], wb.current.code.strip() if code else "")
     show(shown, form, "apply")
 
 
-def _again(bench: Bench, model: str, inputs: Sequence[str]) -> list[str]:
+def _again(bench: Bench, model: str, sizes: Sizes) -> list[str]:
     """Return the arguments that a replay needs beside the recipe: it finds built-in models and folders by itself."""
-    if bench.given.source.kind != "python":
+    if bench.given.source.kind in ("zoo", "folder"):
         return []
-    return [model, *(part for one in inputs for part in ("--input", one))]
+    given = [("--batch", sizes.batch), ("--sequence", sizes.sequence), *(("--input", one) for one in sizes.input or ())]
+    return [model, *(part for option, value in given if value is not None for part in (option, str(value)))]
 
 
 def recipe_of(bench: Bench) -> Any:

@@ -32,6 +32,20 @@ class UsageError(Exception):
     """Something wrong that the command was given; the message names it and its remedy."""
 
 
+def check_target(option: str, file: Path | None) -> None:
+    """Check that a file can be written where an option says, before the work that it is to keep.
+
+    Raises:
+        UsageError: there is no such folder, or the file is a folder.
+    """
+    if file is None:
+        return
+    if file.is_dir():
+        raise UsageError(f"{option} {file}: this is a folder; give a file")
+    if not file.parent.is_dir():
+        raise UsageError(f"{option} {file}: there is no folder {file.parent}; make it first")
+
+
 class ModelFailedError(Exception):
     """The user's own code failed; the message has the error and its line."""
 
@@ -179,6 +193,12 @@ def _inputs(
     """Return the inputs of --input, those that came with the model, or made ones."""
     import fxopt
 
+    if (inputs or example is not None) and (batch is not None or sequence is not None):
+        brought = "--input gives" if inputs else f"{text} brings"
+        raise UsageError(
+            f"{brought} the inputs with their sizes; leave --batch and --sequence out, or give other inputs with "
+            "--input, as 2x3x224x224"
+        )
     if inputs:
         return tuple(map(_tensor, inputs)), {}
     if example is not None:

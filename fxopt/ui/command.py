@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -23,6 +24,8 @@ APP = Path(__file__).parent / "served" / "fxopt_app.py"
 PAGE = APP.with_name("fxopt_page.py")
 """The script that it runs for each visitor."""
 HERE = "127.0.0.1"
+EVERYWHERE = ("0.0.0.0", "::")
+"""The addresses that stand for every network of this machine."""
 _WITHOUT_STREAMLIT = "fxopt app needs Streamlit, which is not installed. Install it with: pip install 'fxopt[app]'"
 
 
@@ -35,12 +38,25 @@ class Serving:
     folders: tuple[str, ...] = ()
     """Folders with weights are opened only below these absolute paths, where there are some."""
     port: int = 8501
+    """The port to listen at; 0 is any that is free."""
     headless: bool = False
     """Whether no browser is opened."""
     allow_code: bool = False
     """Whether users of this machine may write rules in the page, which are run."""
     workshop: bool = False
     """Whether it serves a class: small models, limits for each visitor, nothing of this machine."""
+
+    @property
+    def url(self) -> str:
+        """The URL of the page for a browser on this machine."""
+        if self.address in EVERYWHERE:
+            return f"http://localhost:{self.port}"
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def host(self) -> str:
+        """The address as it stands in a URL, where one of IPv6 has brackets."""
+        return f"[{self.address}]" if ":" in self.address else self.address
 
     @property
     def is_for_others(self) -> bool:
@@ -52,6 +68,8 @@ def streamlit_options(serving: Serving) -> list[str]:
     """Return the options of Streamlit that those of the command stand for."""
     options = [f"--server.address={serving.address}", f"--server.port={serving.port}"]
     options.append(f"--server.maxUploadSize={most_upload_megabytes()}")
+    if serving.host != serving.address and serving.address not in EVERYWHERE:
+        options.append(f"--browser.serverAddress={serving.host}")  # else it would print and open http://::1:8501
     if serving.is_for_others:
         # The names by which others call this machine are unknown here, so all are allowed; tracebacks are not for
         # others.
@@ -65,8 +83,8 @@ class AddressError(FxoptError):
     """Nothing can listen at the address."""
 
 
-def check_address(serving: Serving) -> None:
-    """Check that the address is free.
+def at_free_port(serving: Serving) -> Serving:
+    """Check that the address is free, and return the options with the port that it has: for 0, one that is free.
 
     Raises:
         AddressError: it is taken, or is none of this machine.
@@ -78,9 +96,11 @@ def check_address(serving: Serving) -> None:
             tried.bind((serving.address, serving.port))
         except OSError as error:
             where = f"{serving.address}, port {serving.port}"
+            option = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--serve"
             raise AddressError(
-                f"the page cannot be served at {where} ({error.strerror}); give another --port"
+                f"the page cannot be served at {where} ({error.strerror}); give another {option}"
             ) from None
+        return replace(serving, port=tried.getsockname()[1])
 
 
 def serve(serving: Serving) -> None:
@@ -89,7 +109,7 @@ def serve(serving: Serving) -> None:
     Raises:
         AddressError: nothing can listen at its address.
     """
-    check_address(serving)
+    serving = at_free_port(serving)
     try:
         from streamlit.web import cli
     except ImportError:

@@ -65,7 +65,8 @@ def test_a_built_in_model_and_a_folder_are_open_when_the_page_opens(
     ):
         done = CliRunner().invoke(cli, ["app", text, f"{FILE}:make", "--headless", "--json", "--port", "0"])
         assert done.exit_code == 0, done.output
-        told = SHAPES["app"] | {"address": "http://127.0.0.1:0", "models": [text, f"{FILE}:make"]}
+        assert served[-1].port > 0, "port 0 stands for one that is free"
+        told = SHAPES["app"] | {"address": served[-1].url, "models": [text, f"{FILE}:make"]}
         assert json.loads(done.stdout) == told
         app = AppTest.from_file(str(PAGE), default_timeout=120).run()
         assert_usable(app)

@@ -127,6 +127,17 @@ def test_the_command_tells_the_page_which_folders_are_named(tmp_path: Path, monk
         assert told in done.output
 
 
+def test_an_address_of_ipv6_has_brackets_in_its_url_and_one_for_all_networks_is_that_of_this_machine() -> None:
+    urls = {address: command.Serving(address, port=80).url for address in ("127.0.0.1", "::1", "::", "0.0.0.0")}
+    assert urls == {
+        "127.0.0.1": "http://127.0.0.1:80", "::1": "http://[::1]:80", "::": "http://localhost:80",
+        "0.0.0.0": "http://localhost:80",
+    }  # fmt: skip
+    for address, told in (("::1", ["--browser.serverAddress=[::1]"]), ("::", []), ("127.0.0.1", [])):
+        options = command.streamlit_options(command.Serving(address))
+        assert [one for one in options if one.startswith("--browser")] == told
+
+
 @pytest.mark.parametrize("arguments", [[], ["--serve", "0.0.0.0"]])
 def test_a_server_for_others_imports_the_architectures_before_it_listens(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str]
