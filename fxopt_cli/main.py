@@ -84,13 +84,23 @@ def told(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             wrong = isinstance(error, ModelError | RecipeError)
             no = isinstance(error, RecipeError) and error.is_refusal
             code = Exit.no if no else Exit.wrong if wrong else Exit.failed
-            _fail(name, error, code, as_json=kwargs.get("json", False))
+            _fail(name, error, code, as_json=kwargs.get("json", False), remedy=_remedy(name) if no else "")
 
     return run
 
 
-def _fail(command: str, error: Exception, code: Exit, as_json: bool) -> None:
-    """Write an error, and end the command with a code."""
+def _remedy(command: str) -> str:
+    """Return what to do about a recipe that was refused, in the words of the command."""
+    return "--rest applies the rest." if command == "replay" else "fxopt replay --rest tells which parts still apply."
+
+
+def _fail(command: str, error: Exception, code: Exit, as_json: bool, remedy: str = "") -> None:
+    """Write an error, and end the command with a code. `remedy` takes the place of the one for Python."""
+    message = str(error)
+    if remedy:
+        from fxopt.recipes.replay import NOTHING_CHANGED
+
+        message = message.replace(NOTHING_CHANGED, remedy)
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     if as_json:
@@ -101,8 +111,8 @@ def _fail(command: str, error: Exception, code: Exit, as_json: bool) -> None:
         }
         facts = {name: value if isinstance(value, int | str) else str(value) for name, value in facts.items()}
         kind = type(error).__name__
-        sys.stdout.write(to_json({"command": command, "error": {"kind": kind, "message": str(error), **facts}}))
-    typer.echo(f"fxopt {command}: {error}", err=True)
+        sys.stdout.write(to_json({"command": command, "error": {"kind": kind, "message": message, **facts}}))
+    typer.echo(f"fxopt {command}: {message}", err=True)
     raise typer.Exit(code)
 
 

@@ -72,6 +72,10 @@ class Recipe:
     after: str = ""
     """The fingerprint of the graph with all that is on."""
 
+    _text: str = field(default="", init=False, repr=False, compare=False)
+    """The JSON that it was read from, for the lines of errors that are found later."""
+    _file: str = field(default="", init=False, repr=False, compare=False)
+
     def __repr__(self) -> str:
         on = [step for step in self.steps if step.on]
         told = ", ".join(f"{step.name} at {sum(site.on for site in step.sites)}" for step in on) or "nothing on"
@@ -129,9 +133,11 @@ class Recipe:
         """
         expect(text, str, "Recipe.from_json", "JSON text")
         try:
-            return _read(Part(parsed(text)))
+            found = _read(Part(parsed(text)))
         except RecipeError as error:
             raise error.at(line_of(text, error.steps) if error.steps else None) from None
+        object.__setattr__(found, "_text", text)
+        return found
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Recipe:
@@ -151,9 +157,11 @@ class Recipe:
         """
         expect(file, str | os.PathLike, "Recipe.load", "a path")
         try:
-            return cls.from_bytes(read_bytes(Path(file)))
+            found = cls.from_bytes(read_bytes(Path(file)))
         except RecipeError as error:
             raise error.at(None, os.fspath(file)) from None
+        object.__setattr__(found, "_file", os.fspath(file))
+        return found
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Write it to a file, whole or not at all: an older recipe there stays until the new one is complete.
@@ -174,9 +182,13 @@ class Recipe:
         """Return its passes out of `fxopt.registered_passes()`, for a new `Workbench`; edits are none of them.
 
         Raises:
-            RecipeError: fxopt has no such pass, or the pass does not take the arguments.
+            RecipeError: fxopt has no such pass, or the pass does not take the arguments. The error has the path, and
+                the line and the file that the recipe was read from.
         """
-        return tuple(step.pass_(("steps", i)) for i, step in enumerate(self.steps) if not step.is_edit)
+        try:
+            return tuple(step.pass_(("steps", i)) for i, step in enumerate(self.steps) if not step.is_edit)
+        except RecipeError as error:
+            raise error.at(line_of(self._text, error.steps) if self._text else None, self._file) from None
 
     def replay(self, wb: Workbench, *, strict: bool = True) -> Replay:
         """Bring a workbench to the choices of the recipe, in one step that `undo` takes back.

@@ -9,6 +9,7 @@ import streamlit as st
 from fxopt.models import ZOO, LocalFolder
 from fxopt.models.local_folder import name_of
 from fxopt.recipes import Model, Recipe, RecipeError, Replay
+from fxopt.recipes.replay import NOTHING_CHANGED
 from fxopt.ui.acts import replay
 from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
@@ -120,8 +121,12 @@ def _show(session: Session) -> None:
 
 def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError) -> None:
     name = escaped(Path(outcome.file).name)
+    apply_rest = acting(session, lambda: _apply_rest(session, outcome))
     if not refusal.problems:
-        st.error(f"**{name} was refused, and the work is as it was.** {escaped(str(refusal))}", icon=":material/block:")
+        told = str(refusal).removesuffix(NOTHING_CHANGED).rstrip()
+        st.error(f"**{name} was refused, and the work is as it was:** {escaped(told)}", icon=":material/block:")
+        if refusal.is_refusal:
+            st.button("Load it all the same", key="apply rest", on_click=apply_rest)
         return
     count = len(refusal.problems)
     parts = f"{count} of its parts does" if count == 1 else f"{count} of its parts do"
@@ -132,7 +137,7 @@ def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError
         f"\n\n{listed}{more}",
         icon=":material/block:",
     )
-    st.button("Apply the rest", key="apply rest", on_click=acting(session, lambda: _apply_rest(session, outcome)))
+    st.button("Apply the rest", key="apply rest", on_click=apply_rest)
 
 
 def _made_on(session: Session, outcome: RecipeOutcome) -> str:

@@ -79,6 +79,20 @@ def test_a_server_for_others_takes_a_recipe_with_few_edits_alone(app: AppTest, m
     assert not session(app).workbench.edits
 
 
+def test_another_result_on_the_same_model_is_told_in_words_of_the_page_and_taken_on_request(app: AppTest) -> None:
+    switch(app, FOLD, True)
+    content = json.loads(saved(app))
+    content["fingerprints"]["after"] = "0"
+    reverse_all(session(app))
+    upload(app.run(), json.dumps(content).encode())
+    assert "the result is another one than it names" in app.error[0].value
+    assert "strict" not in app.error[0].value
+    next(one for one in app.button if one.label == "Load it all the same").click().run()
+    assert_usable(app)
+    assert not app.error
+    assert session(app).workbench.state_of(FOLD).sites_on == 4
+
+
 @pytest.mark.slow
 def test_a_recipe_of_another_model_is_refused_with_reasons_and_its_rest_is_applied_on_request(app: AppTest) -> None:
     switch(app, FOLD, True)
