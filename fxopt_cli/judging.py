@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fxopt_cli.options import Budget, Choice, ModelArgument, Sizes, Tables
-from fxopt_cli.output import Answer, Exit, Form, Table, progress, show
+from fxopt_cli.output import Answer, Exit, Form, Table, counted, progress, show
 from fxopt_cli.sources import UsageError, check_target
 from fxopt_cli.work import Bench, model_data, passes_data, worked
 
@@ -190,7 +190,7 @@ def bench(
     lines = [
         report.verdict,
         f"original {report.before_ms:.3g} ms, new {report.after_ms:.3g} ms of CPU time a call; "
-        f"{len(report.rounds)} rounds on {report.machine}",
+        f"{counted(len(report.rounds), 'round')} on {report.machine}",
         *([f"stopped early: {report.stopped}"] if report.stopped else []),
     ]
     columns = ("round", "before ms", "after ms", "before again ms")

@@ -20,6 +20,12 @@ NAME = 30
 """A column of texts up to this length is shown unbroken, unless it is the last."""
 
 
+LEAST = 12
+"""The characters that a column of broken texts has at least, about."""
+_MARGIN = 3
+"""The blanks around a column."""
+
+
 class Form(StrEnum):
     """The form of an answer."""
 
@@ -87,7 +93,8 @@ def show(answer: Answer, form: Form, command: str) -> None:
     for line in answer.lines:
         console.print(Text(line))
     for table in answer.tables:
-        console.print(_rich(table), soft_wrap=False)
+        width = max(console.width, (LEAST + _MARGIN) * len(table.columns))  # narrower, a column would vanish
+        Console(highlight=False, width=width).print(_rich(table, width))
     if answer.text:
         sys.stdout.write(answer.text if answer.text.endswith("\n") else f"{answer.text}\n")
     for note in answer.notes:
@@ -122,13 +129,18 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _rich(table: Table) -> RichTable:
+def _rich(table: Table, width: int) -> RichTable:
+    """Return a table for a terminal of `width` characters. In one too narrow for unbroken names, all texts break."""
+    names = [i for i in range(len(table.columns) - 1) if all(len(_short(row[i])) <= NAME for row in table.rows)]
+    taken = sum(max(len(_short(row[i])) for row in [table.columns, *table.rows]) for i in names)
+    others = len(table.columns) - len(names)
+    if taken + LEAST * others + _MARGIN * len(table.columns) > width:
+        names = []
     title = Text(table.title) if table.title else None
     made = RichTable(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, header_style="dim")
     for i, column in enumerate(table.columns):
         is_number = bool(table.rows) and all(isinstance(row[i], int | float) for row in table.rows)
-        is_name = i + 1 < len(table.columns) and all(len(_short(row[i])) <= NAME for row in table.rows)
-        made.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=is_name)
+        made.add_column(column, justify="right" if is_number else "left", overflow="fold", no_wrap=i in names)
     for row in table.rows:
         made.add_row(*(Text(_short(cell)) for cell in row))
     return made

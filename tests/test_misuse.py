@@ -12,7 +12,8 @@ from torch import nn
 from torch.fx import GraphModule
 
 import fxopt
-from fxopt.export import export_program, export_python, to_original, to_transformed
+from fxopt.evidence import parameter_table
+from fxopt.export import export_program, export_python, to_csv, to_markdown, to_original, to_transformed
 from fxopt.testing import check_pass
 from fxopt.view import GraphView
 
@@ -84,6 +85,8 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "export a model": (lambda: export_python(LINEAR, "x"), "export_python takes a graph module"),
     "export to a number": (lambda: export_python(graph(), 3), "takes a path; this is the int 3"),
     "export with a tensor": (lambda: export_program(graph(), X), "a tuple or list; this is a Tensor"),
+    "a table of a number": (lambda: to_csv(3), "to_csv takes a pandas.DataFrame.*this is the int 3"),
+    "Markdown of a graph": (lambda: to_markdown(graph()), "to_markdown takes a pandas.DataFrame, or a report"),
     "weights of a model": (lambda: to_original(LINEAR), "to_original takes a graph module"),
     "weights in a number": (lambda: to_transformed(graph(), 3), "weights by name"),
 }
@@ -108,4 +111,12 @@ def test_a_file_that_fxopt_writes_has_the_mode_that_the_umask_says(tmp_path: Pat
 def test_an_example_that_misfits_a_graph_is_told_once_and_torch_logs_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.warns(fxopt.FxoptWarning, match="shapes stop at"):
         fxopt.annotate(torch.fx.symbolic_trace(LINEAR), torch.rand(2, 5))
+    with pytest.warns(fxopt.FxoptWarning, match=r"give the parts: fxopt.annotate\(gm, \*example\)"):
+        fxopt.annotate(torch.fx.symbolic_trace(LINEAR), [torch.rand(2, 5)])
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_report_is_a_table_as_its_frame_is() -> None:
+    report = parameter_table(graph(), graph())
+    assert to_csv(report) == to_csv(report.frame)
+    assert to_markdown(report, "Parameters") == to_markdown(report.frame, "Parameters")

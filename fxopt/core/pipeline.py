@@ -98,7 +98,8 @@ class Log:
 
     def __repr__(self) -> str:
         seconds = sum(step.seconds for step in self.steps)
-        return f"Log({len(self.steps)} steps, {len(self.changed)} of them changed something, {seconds * 1000:.1f} ms)"
+        count = f"{len(self.steps)} step{'' if len(self.steps) == 1 else 's'}"
+        return f"Log({count}, {len(self.changed)} of them changed something, {seconds * 1000:.1f} ms)"
 
     def __str__(self) -> str:
         return "\n".join([repr(self), *(f"{i:3d} {step}" for i, step in enumerate(self.steps, 1) if step.is_changed)])

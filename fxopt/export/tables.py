@@ -5,24 +5,39 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pandas as pd
 
+from fxopt.errors import expect
 
-def to_csv(frame: pd.DataFrame) -> str:
-    r"""Return a table as CSV, one header line first.
+
+@runtime_checkable
+class HasFrame(Protocol):
+    """A table of evidence, such as `fxopt.evidence.ParameterTable`."""
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """Its rows."""
+
+
+def to_csv(frame: pd.DataFrame | HasFrame) -> str:
+    r"""Return a table, or a report that has one as its `frame`, as CSV, one header line first.
 
     A text that a spreadsheet would take for a formula gets an apostrophe before it.
 
     >>> to_csv(pd.DataFrame({"node": ["=q", "a,b"], "MB": [1.5, None]}))
     'node,MB\n\'=q,1.5\n"a,b",\n'
+
+    Raises:
+        ArgumentError: it is no table.
     """
-    return csv_of(list(map(str, frame.columns)), _rows(frame))
+    table = _table(frame, "to_csv")
+    return csv_of(list(map(str, table.columns)), _rows(table))
 
 
-def to_markdown(frame: pd.DataFrame, title: str = "") -> str:
-    r"""Return a table in GitHub's Markdown, under its title.
+def to_markdown(frame: pd.DataFrame | HasFrame, title: str = "") -> str:
+    r"""Return a table, or a report that has one as its `frame`, in GitHub's Markdown, under its title.
 
     Characters of markup in a cell are escaped. GitHub still makes links of addresses, mentions and issue numbers.
 
@@ -33,8 +48,19 @@ def to_markdown(frame: pd.DataFrame, title: str = "") -> str:
     | --- | --- |
     | a\|b \~c\~ \&lt; \$x\$ | 3 |
     <BLANKLINE>
+
+    Raises:
+        ArgumentError: it is no table.
     """
-    return markdown_of(list(map(str, frame.columns)), _rows(frame), title)
+    table = _table(frame, "to_markdown")
+    return markdown_of(list(map(str, table.columns)), _rows(table), title)
+
+
+def _table(given: pd.DataFrame | HasFrame, call: str) -> pd.DataFrame:
+    if isinstance(given, pd.DataFrame):
+        return given
+    expect(given, HasFrame, call, "a pandas.DataFrame, or a report with a frame")
+    return given.frame
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -7,6 +7,7 @@ person: the command line by the name that they gave, the page by ``fxopt app --a
 from __future__ import annotations
 
 import inspect
+import logging
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,10 +49,15 @@ def from_program(file: Path, name: str = "") -> Made:
         ModelError: torch cannot read the file, or the program has no example.
     """
     name = name or str(file)
+    told = logging.getLogger("torch.export")
+    level = told.level
+    told.setLevel(logging.CRITICAL)  # torch logs the traceback of each way of reading that fails
     try:
         program = torch.export.load(file)
     except Exception as error:  # torch raises errors of many kinds for a file that is none
         raise ModelError(f"{name}: torch.export cannot read it: {type(error).__name__}: {error}") from error
+    finally:
+        told.setLevel(level)
     if program.example_inputs is None:
         raise ModelError(f"{name}: it has no example inputs; export the model again with torch {torch.__version__}")
     args, kwargs = program.example_inputs

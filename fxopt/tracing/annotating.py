@@ -53,5 +53,7 @@ def annotate(gm: GraphModule, *args: Any, dynamic: Dynamic = "auto", **kwargs: A
                 node.meta["tensor_info"] = known[node]
         raise InputError(f"the example misfits the graph: {filled.reason}")
     if filled.reason:
-        warn(f"fxopt.annotate: {filled.reason}")
+        is_one = len(args) == 1 and isinstance(args[0], list | tuple)
+        remedy = " (of an example in a list, give the parts: fxopt.annotate(gm, *example))" if is_one else ""
+        warn(f"fxopt.annotate: {filled.reason}{remedy}")
     return gm

@@ -14,7 +14,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from fxopt import ALL_PASSES, Recipe
+from fxopt import ALL_PASSES, Recipe, Workbench
 from fxopt.engines.whole import Engine
 from fxopt.evidence import engines, latency
 from fxopt.export.tables import csv_of, markdown_of
@@ -119,7 +119,9 @@ def test_a_result_that_the_recipe_does_not_name_ends_with_1(tmp_path: Path) -> N
     content = json.loads(file.read_text())
     content["fingerprints"]["after"] = "0"
     file.write_text(json.dumps(content))
-    assert "another one than it names" in refused("replay", str(file), NET, code=1)
+    told = refused("replay", str(file), NET, code=1)
+    assert "another one than it names" in told
+    assert told.endswith("--rest applies the rest."), "not the words for Python"
     assert answer("replay", str(file), NET, "--rest", code=1)["is_same"] is False
 
 
@@ -209,7 +211,9 @@ def test_export_writes_a_program_of_torch_export_with_a_free_batch(tmp_path: Pat
     assert "ONNX needs onnx and onnxscript" in refused("export", NET, "-o", str(tmp_path), "--as", "onnx", code=3)
 
 
-def test_a_program_of_torch_export_is_a_model_and_is_read_with_a_warning(tmp_path: Path) -> None:
+def test_a_program_of_torch_export_is_a_model_and_is_read_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     file = tmp_path / "net.pt2"
     model, x = make()
     torch.export.save(torch.export.export(model.eval(), (x,)), file)
@@ -219,7 +223,9 @@ def test_a_program_of_torch_export_is_a_model_and_is_read_with_a_warning(tmp_pat
     assert "reading a .pt2 file can run code of whoever wrote it" in done.stderr
     assert "has the inputs that it was exported with" in refused("capture", str(file), "--batch", "3")
     file.write_bytes(b"no program")
+    caplog.clear()
     assert "torch.export cannot read it" in refused("capture", str(file))
+    assert not caplog.records, "torch's traceback is no part of the answer"
 
 
 def test_a_hugging_face_id_is_a_model_where_it_lies_in_the_cache(
@@ -352,6 +358,16 @@ def test_a_wrong_site_or_file_is_refused_with_the_remedy(arguments: tuple[str, .
     assert told in refused("apply", NET, *arguments)
 
 
+def test_a_recipe_with_an_unknown_pass_is_refused_at_its_line(tmp_path: Path) -> None:
+    wb = Workbench(torch.nn.Sequential(torch.nn.ReLU()), (torch.rand(2, 3),))
+    Recipe.of(wb).save(tmp_path / "r.json")
+    text = (tmp_path / "r.json").read_text().replace('"MergeLinears"', '"MergeAll"')
+    (tmp_path / "r.json").write_text(text)
+    line = next(i for i, one in enumerate(text.splitlines(), 1) if "MergeAll" in one)
+    told = refused("apply", NET, "--recipe", str(tmp_path / "r.json"))
+    assert f"r.json, line {line}, steps[5].pass: fxopt has no pass 'MergeAll'" in told
+
+
 def test_an_error_is_json_where_json_was_asked_for(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text('{"fxopt_recipe": 9}')
     found = answer("replay", str(tmp_path / "r.json"), code=2)
@@ -399,6 +415,16 @@ def test_python_m_fxopt_is_the_command(tmp_path: Path) -> None:
     done = subprocess.run(call, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["command"] == "scan"
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_a_narrow_terminal_breaks_texts_and_drops_none(width: int) -> None:
+    done = CliRunner().invoke(cli, ["passes"], env={"COLUMNS": str(width)})
+    head, *_ = (line.split() for line in done.stdout.splitlines() if line.strip())
+    assert head == ["pass", "rewrite", "arguments", "package"]
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= max(width, 60), "a narrower terminal breaks the lines itself"
+    assert "".join(line[2:17].strip() for line in lines[3:5]) == "FuseBatchNorm2dInConv2d"
 
 
 def test_tables_are_safe_csv_and_markdown() -> None:

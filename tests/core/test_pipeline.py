@@ -58,6 +58,7 @@ def test_each_new_node_is_told_with_the_nodes_that_it_came_from(gm: GraphModule)
     with fxopt.record() as log:
         fxopt.MergeLinears()(gm)
     (step,) = log.steps
+    assert repr(log).startswith("Log(1 step, 1 of them changed something, ")
     assert set(step.came_from["q_k_merged"]) == {"q", "k"}
     assert set(step.came_from) == {node.name for node in step.after.graph.nodes} - {
         node.name for node in step.before.graph.nodes
