@@ -10,7 +10,6 @@ times on the wall, which other work on the machine lengthens for all sides alike
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import threading
@@ -22,12 +21,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from fxopt.evidence.latency_report import LatencyReport, Round, report_of
+from fxopt.evidence.latency_report import EARLY_ROUNDS, LatencyReport, Round, report_of
 from fxopt.evidence.running import RunStoppedError, copied, left_as_it_was, stopping
 from fxopt.process.locks import free_in_forks
 
 SAMPLE_SECONDS = 0.02
 WARM_UPS = 2
+_MARGIN = 1.1  # a sample that comes out too short costs another try, and one that is too long costs each round
 LONG_SECONDS = 1.0
 """Runs that take longer can be ended between two calls of torch, at some microseconds a call, for all sides alike."""
 
@@ -54,6 +54,7 @@ def measure(
     seed: int = 0,
     on_progress: Progress | None = None,
     threads: int | None = None,
+    early: bool = False,
     clock: Clock | None = None,
     wall: Clock = time.monotonic,
 ) -> LatencyReport:
@@ -63,7 +64,8 @@ def measure(
 
     `on_progress` is told the share that is done, after each sample, and during the first run of each model and runs of
     more than `LONG_SECONDS` at each call of torch; it ends the measurement by returning False. So does `budget`, in
-    seconds by the clock on the wall. Only finished rounds count. The models, the inputs and torch's number
+    seconds by the clock on the wall. With `early`, it ends after `EARLY_ROUNDS` where a difference is shown by then: in
+    half of the time, and with a wider interval. Only finished rounds count. The models, the inputs and torch's number
     of threads stay unchanged. Only one measurement runs in a process; another waits for its turn, and can be cancelled
     meanwhile.
     """
@@ -76,7 +78,7 @@ def measure(
             end = _End(told, 3 * rounds, wall, budget)
             bench = _Bench(before, after, copied((args, kwargs or {})), clock, end)
             calls = bench.warm_up()
-            done = bench.run(rounds, calls, random.Random(seed)) if calls else []
+            done = bench.run(rounds, calls, random.Random(seed), early) if calls else []
     return report_of(done, calls_per_sample=calls or 1, stopped=end.reason, wall_threads=threads)
 
 
@@ -127,7 +129,7 @@ class _Bench:
         self._end = end
         self._is_long = True  # until the first runs are done
 
-    def run(self, rounds: int, calls: int, order: random.Random) -> list[Round]:
+    def run(self, rounds: int, calls: int, order: random.Random, early: bool) -> list[Round]:
         """Return the finished rounds."""
         done: list[Round] = []
         for _ in range(rounds):
@@ -142,7 +144,7 @@ class _Bench:
                     break
             if len(found) == 3:
                 done.append(Round(**found))
-            if self._end.reason is not None:
+            if self._end.reason is not None or (early and len(done) == EARLY_ROUNDS and report_of(done).shown):
                 return done
         return done
 
@@ -173,7 +175,7 @@ class _Bench:
             shortest = min([self.sample(side, 1) for _ in range(WARM_UPS - 1)][-1] for side in sides)
             calls = 1
             while shortest < SAMPLE_SECONDS and calls < _MOST_CALLS:
-                calls = min(_MOST_CALLS, calls * max(2, math.ceil(SAMPLE_SECONDS / shortest)))
+                calls = min(_MOST_CALLS, max(calls + 1, round(_MARGIN * calls * SAMPLE_SECONDS / shortest)))
                 shortest = min(self.sample(side, calls) * calls for side in sides)
                 if self._end.is_here():
                     return 0

@@ -30,7 +30,7 @@ Ask = Callable[[str, Workbench, Inputs, bool], Answer]
 
 def measured(wb: Workbench, inputs: Inputs) -> LatencyReport:
     """Measure the graph as it is now against the original."""
-    return measure(wb.pristine, wb.current, *inputs)
+    return measure(wb.pristine, wb.current, *inputs, early=True)
 
 
 def opened(needs: Needs) -> tuple[Workbench, Inputs]:

@@ -9,7 +9,7 @@ import streamlit as st
 from fxopt.core import shared_copy
 from fxopt.evidence import LatencyReport, measure
 from fxopt.evidence.latency import threads_here
-from fxopt.evidence.latency_report import FEWEST_ROUNDS
+from fxopt.evidence.latency_report import EARLY_ROUNDS, FEWEST_ROUNDS
 from fxopt.ui.charts import latency_chart
 from fxopt.ui.engine_search import KEY as OTHER_ENGINES
 from fxopt.ui.engine_search import other_engines
@@ -52,7 +52,7 @@ def _draw(session: Session) -> None:
     )
     st.caption(
         "Times the original and the graph as it is now in pairs, in random order, in CPU time of one thread, and the "
-        "original against itself as a control."
+        f"original against itself as a control; ends after {EARLY_ROUNDS} rounds where a difference is shown by then."
     )
     if measurement is not None and measurement.job.result is not None and _is_slower(measurement.job.result):
         blame(session, "latency")
@@ -93,7 +93,9 @@ def start(session: Session, on_the_wall: bool = False) -> None:
 
         def work(progress: Progress) -> LatencyReport:
             threads = threads_here() if on_the_wall else None
-            return measure(bench.pristine, after, args, kwargs, on_progress=progress, threads=threads)
+            return measure(
+                bench.pristine, after, args, kwargs, on_progress=progress, threads=threads, early=not on_the_wall
+            )
 
         job = GraphJob(bench.choices, Job(killable(work, demands(session)), presence(), MEASUREMENTS))
         if on_the_wall:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fxopt.evidence import Round, latency, measure, report_of
-from fxopt.evidence.latency_report import machine
+from fxopt.evidence.latency_report import EARLY_ROUNDS, machine
 
 X = (torch.ones(2),)
 
@@ -57,6 +57,19 @@ def test_a_faster_graph_is_called_faster_by_its_ratio() -> None:
     assert report.ratio == pytest.approx(1.2, abs=0.03)
     assert report.low < report.ratio < report.high
     assert report.verdict == f"{report.ratio:.2f}x faster [{report.low:.2f}, {report.high:.2f}]"
+
+
+def test_a_measurement_ends_early_where_it_may_and_a_difference_is_shown_by_then() -> None:
+    assert len(measured(0.040, 0.060, early=True).rounds) == EARLY_ROUNDS
+    assert len(measured(0.040, 0.060).rounds) == 15
+    assert len(measured(0.040, 0.040, early=True).rounds) == 15
+    assert len(measured(0.040, 0.060, early=True, rounds=6).rounds) == 6
+
+
+def test_a_sample_is_hardly_longer_than_it_has_to_be() -> None:
+    for seconds in (1e-4, 3e-4, 9.9e-4, 1.01e-3):
+        took = measured(seconds, seconds, noise=0, rounds=1).calls_per_sample * seconds
+        assert latency.SAMPLE_SECONDS <= took <= 1.2 * latency.SAMPLE_SECONDS
 
 
 def test_a_slower_graph_is_called_slower() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from fxopt.evidence import LatencyReport, Round, report_of
+from fxopt.evidence.latency_report import EARLY_ROUNDS
 
 ROUNDS = 15
 RUNS = 1000
@@ -72,6 +73,18 @@ def test_the_interval_holds_the_truth_at_least_95_times_of_100(noise: str, slowe
     assert share([report.low <= truth <= report.high for report in reports]) >= 0.95
     assert share([report.control_low <= 1 <= report.control_high for report in reports]) >= 0.95
     assert all(report.low <= report.ratio <= report.high for report in reports)
+
+
+@pytest.mark.parametrize("slower_by", [0, 3, 10, 30])
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_measurement_that_ends_early_where_a_difference_is_shown_keeps_its_word(noise: str, slower_by: float) -> None:
+    truth = 1 / (1 + slower_by / 100)
+    reports = []
+    for whole in runs(NOISES[noise], slower_by):
+        early = report_of(list(whole.rounds[:EARLY_ROUNDS]))
+        reports.append(early if early.shown else whole)
+    assert share([report.low <= truth <= report.high for report in reports]) >= 0.95
+    assert share([report.shown and (report.ratio > 1 or not slower_by) for report in reports]) <= 0.01
 
 
 @pytest.mark.parametrize("count", [6, 7, 9, 12, 20, 31])
