@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +35,19 @@ def transformers_module() -> ModuleType:
             "this model is an architecture of transformers, which is not installed; "
             "run: pip install 'transformers>=4.57'"
         ) from error
+
+
+@contextmanager
+def without_bars() -> Iterator[None]:
+    """Let transformers draw no bars of progress on standard error: fxopt tells of progress itself."""
+    logging = importlib.import_module("transformers.utils.logging")
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
 
 
 def longest_sequence(config: dict[str, Any]) -> int | None:

@@ -18,7 +18,14 @@ from torch import Tensor, nn
 from fxopt.errors import CancelledError, ModelError, warn
 from fxopt.models.child import fit_in_child
 from fxopt.models.dry_run import BuildGuard, Fit, described, is_about_size, most_elements, most_tensors
-from fxopt.models.hugging_face import cached_folder, example_call, longest_sequence, parts_in, transformers_module
+from fxopt.models.hugging_face import (
+    cached_folder,
+    example_call,
+    longest_sequence,
+    parts_in,
+    transformers_module,
+    without_bars,
+)
 from fxopt.models.plausible import check_layers, is_deep, is_ordinary
 from fxopt.models.source import Inputs, SizeRange, Sizes
 from fxopt.models.stored_weights import PRECISE, StoredTensor, headers_of, short, tensors_of
@@ -139,7 +146,7 @@ class LocalFolder:
         kind, settings = self._architecture(transformers_module(), self._config())
         try:
             # a weight that the folder lacks is drawn before that is reported
-            with changing_defaults(), torch.random.fork_rng(devices=[]), guard:
+            with changing_defaults(), without_bars(), torch.random.fork_rng(devices=[]), guard:
                 model, found = kind.from_pretrained(
                     None,
                     config=settings,

@@ -124,6 +124,9 @@ def explore(
         fxopt.CaptureError: the model cannot be captured. The page shows the reason too, with the graph so far.
         FxoptError: no example can be made, an argument is of another kind, or the page cannot be served: Streamlit
             is missing (``pip install 'fxopt[app]'``), or serves another page in this process.
+
+    Warns:
+        FxoptWarning: the model is in training mode, or its capture has a remark.
     """
     if given and isinstance(given[0], Log):
         return _explore_steps(given[0], given[1:], inputs, kwargs, name, open_browser)
@@ -165,6 +168,8 @@ def _shown(models: Sequence[OwnModel], open_browser: bool) -> Exploration:
     for own in models:
         for remark in own.remarks:
             warn(f"{own.title}: {remark}")
+        if own.model.training and not isinstance(own.model, GraphModule):
+            warn(f"{own.title} is in training mode, where most passes leave it alone; for inference: model.eval()")
     opened = _opened(models)
     sys.stdout.write(f"{opened}\n")
     sys.stdout.flush()

@@ -83,6 +83,11 @@ def test_it_names_itself_by_its_path(tiny_bert: Path) -> None:
     assert "bert" in source.description
 
 
+def test_no_bar_of_transformers_is_drawn_on_standard_error(tiny_bert: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    LocalFolder(tiny_bert).build()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_path_may_be_given_as_text(tiny_bert: Path) -> None:
     assert LocalFolder(str(tiny_bert)) == LocalFolder(tiny_bert)  # type: ignore[arg-type]
 

@@ -81,12 +81,19 @@ def test_a_model_that_is_not_here_is_told_and_another_one_opened() -> None:
 
 
 def test_the_error_of_a_capture_comes_to_the_caller_and_to_the_page() -> None:
+    model, x = branches()
     with pytest.raises(fxopt.CaptureError, match="no way of capturing Branches"):
-        fxopt.explore(*branches(), name="branches")
+        fxopt.explore(model.eval(), x, name="branches")
     app = asked_for("own:branches")
     assert not app.exception
     assert "return x * 2 if x.sum() > 0 else x" in "\n".join(one.value for one in app.code)
     assert "The graph up to there" in texts(app)
+
+
+def test_a_model_in_training_mode_is_opened_with_a_word() -> None:
+    with pytest.warns(fxopt.FxoptWarning, match=r"trained is in training mode, .* for inference: model.eval\(\)"):
+        opened = fxopt.explore(nn.Linear(3, 3), torch.rand(2, 3), name="trained")
+    assert opened.model in offered()
 
 
 @pytest.mark.parametrize(
