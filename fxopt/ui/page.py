@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fxopt.ui.ahead import first_page_drawn
+from fxopt.ui.delivery import deliver_all
 from fxopt.ui.frame import frame_styles
 from fxopt.ui.graph_component import graph_code
 from fxopt.ui.guest import give_back_main
@@ -19,6 +20,7 @@ def page() -> None:
     """Draw the page for one visitor: to be called in the script that Streamlit runs, after `curtain.begin`."""
     ask_nobody()
     refuse_requests()
+    deliver_all()
     give_back_main()
     frame_styles()
     lesson_styles()

@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from fxopt.ui.acts import obey
 from fxopt.ui.address import awaits_step, write_address
@@ -44,44 +45,49 @@ def panel(session: Session, name: str, draw: Callable[[Session], None], shows: C
 
 def _drawn(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
     give_back_main()
-    drawn = session.drawn
     with session.at_work:
-        if away := session.is_seen():
-            complain(
-                f"**You were away for {away / 60:.0f} minutes**, and the page put your graph away. It is back: "
-                "passes, edits and lessons are as you left them. Outputs are compared anew."
-            )
-        if not drawn.everything:
-            obey(session)
-            if awaits_step():
-                st.rerun()
-            others = set(drawn.stale) - drawn.awaited - {name}
-            if others.intersection(BESIDE) if name == ALL else others:
-                rerun()  # the act here, or one that came with it, changes more than this panel
-        before, drawn.everything = drawn.everything, drawn.everything or name == ALL
-        failed = True
         try:
-            is_first = name == ALL and ALL not in drawn.views
-            with FIRST_DRAWINGS.turn() if is_first else nullcontext(), told_in_place(name):
-                drawn.note(name, _shown_by(shows, weakref.ref(session)))
-                draw(session)
-                failed = False
+            _draw(session, name, draw, shows)
         except Exception:
             raise
         except BaseException:  # by which Streamlit ends a run for another act
-            drawn.run_broke_off()
+            session.drawn.run_broke_off()
             raise
-        finally:
-            drawn.everything = before
-        if failed:
-            _look_back(session, name)
-        else:
-            drawn.views[name] = session.view
-        if not drawn.everything or name == ALL:
-            write_address(session)
-            show_complaints()
-            if name == ALL or not drawn.awaited:
-                drawn.run_ended(drew_all=name == ALL)
+
+
+def _draw(session: Session, name: str, draw: Callable[[Session], None], shows: Callable[[Session], Hashable]) -> None:
+    drawn = session.drawn
+    if away := session.is_seen():
+        complain(
+            f"**You were away for {away / 60:.0f} minutes**, and the page put your graph away. It is back: "
+            "passes, edits and lessons are as you left them. Outputs are compared anew."
+        )
+    if not drawn.everything:
+        obey(session)
+        if awaits_step():
+            st.rerun()
+        others = set(drawn.stale) - drawn.awaited - {name}
+        if others.intersection(BESIDE) if name == ALL else others:
+            rerun()  # the act here, or one that came with it, changes more than this panel
+    before, drawn.everything = drawn.everything, drawn.everything or name == ALL
+    failed = True
+    try:
+        is_first = name == ALL and ALL not in drawn.views
+        with FIRST_DRAWINGS.turn() if is_first else nullcontext(), told_in_place(name):
+            drawn.note(name, _shown_by(shows, weakref.ref(session)))
+            draw(session)
+            failed = False
+    finally:
+        drawn.everything = before
+    if failed:
+        _look_back(session, name)
+    else:
+        drawn.views[name] = session.view
+    if not drawn.everything or name == ALL:
+        write_address(session)
+        show_complaints()
+        if name == ALL or not drawn.awaited:
+            drawn.run_ended(drew_all=name == ALL)
 
 
 def _shown_by(shows: Callable[[Session], Hashable], whose: weakref.ref[Session]) -> Callable[[], Hashable]:
@@ -106,11 +112,18 @@ def redraw(session: Session) -> None:
     """Apply the visitor's acts, and draw the changed panels again: the callback of a widget."""
     with session.at_work:
         obey(session)
-        stale = session.drawn.stale
+        session.drawn.run_broke_off()  # no panel of this run is drawn yet: those that are noted had no end
+        stale = [] if _draws_page() else session.drawn.stale
         session.drawn.awaited = set(stale)
     if stale:
         beside = [name for name in stale if name in BESIDE]
         rerun([ALL, *beside] if ALL in stale and beside else ALL if ALL in stale else stale)
+
+
+def _draws_page() -> bool:
+    """Return whether the run that has just begun draws the whole page, as an act outside of the panels asks for."""
+    context = get_script_run_ctx(suppress_warning=True)
+    return context is not None and not context.fragment_ids_this_run
 
 
 def acting(session: Session, act: Callable[..., None]) -> Callable[..., None]:

@@ -20,6 +20,7 @@ from tests.browser.visitor import APP, TOUR_ENDED, Open, Visitor
 collect_ignore = [
     "explore_script.py",
     "graph_script.py",
+    "held_script.py",
     "linked_script.py",
     "overtaken_script.py",
     "sides_script.py",

@@ -41,8 +41,6 @@ ANSWERS: dict[str, tuple[str | int, ...]] = {
 
 
 WAIT_MS = 60_000
-AT_REST = """() => document.querySelector("[data-testid=stApp]").dataset.testScriptState === "notRunning"
-  && !document.querySelector("[data-stale=true]")"""
 
 
 def sees(part: Locator) -> None:
@@ -213,7 +211,6 @@ class Learner:
         field.press("Enter")
 
     def opens_tab(self, name: str) -> None:
-        self.page.wait_for_function(AT_REST)
         tab = self.page.get_by_role("tab", name=name, exact=True)
         if tab.get_attribute("aria-selected") != "true":
             tab.click()

@@ -87,3 +87,23 @@ def test_the_page_can_be_used_while_a_layout_is_being_made(page: Page, tmp_path:
         visitor.wait("view.scene.groups.size === 0")
         expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
         page.goto("about:blank")  # before the server ends
+
+
+def test_quick_acts_leave_nothing_of_a_panel_that_became_shorter(page: Page, serve: Callable[..., str]) -> None:
+    """The second run begins at the end of the first, before the browser hears of it, and draws the drawer alone."""
+    visitor = Visitor(page, serve(Path(__file__).with_name("held_script.py")))
+    later = page.get_by_role("button", name="Run later: ")
+    for name, tab in (("FoldBatchNorm", "Code"), (FOLD, "Time line"), ("FoldBatchNorm", "Nodes")):
+        visitor.rests()
+        page.evaluate(
+            """([selector, tab]) => {
+                document.querySelector(`${selector} label input`).click();  // the row of another pass becomes shorter
+                const tabs = [...document.querySelectorAll(".st-key-drawer [role=tab]")];
+                setTimeout(() => tabs.find((one) => one.textContent.trim() === tab).click(), 100);
+            }""",
+            arg=[switch_of(name), tab],
+        )
+        expect(page.locator(f"[class*=looked-at] {switch_of(name)}")).to_be_visible()
+        expect(page.get_by_role("tabpanel", name=tab).locator("[data-testid=stVerticalBlock] *").first).to_be_visible()
+        visitor.rests()
+        expect(later).to_have_count(1)

@@ -50,6 +50,13 @@ class Visitor:
     def wait(self, condition: str) -> None:
         self.page.wait_for_function(f"(view => view.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
 
+    def rests(self) -> None:
+        """Wait until no run of the page goes on."""
+        self.page.wait_for_function(
+            """document.querySelector("[data-testid=stApp]").dataset.testScriptState === "notRunning"
+            && !document.querySelector("[data-stale=true]")"""
+        )
+
     def wait_for_marks(self, name: str, *kinds: str) -> None:
         """Until the box that shows `name` has marks of just these kinds."""
         self.wait(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -136,6 +137,43 @@ def test_panels_of_a_run_that_another_act_broke_off_are_drawn_again(session: Ses
     draw(session, "graph", lambda session: session.view.selected, lambda _: None)
     draw(session, "inspected", lambda session: session.view.selected, lambda _: None)
     assert not session.drawn.stale
+
+
+def test_a_run_that_broke_off_between_two_panels_is_drawn_again_with_the_next_act(
+    session: Session, asked: list[Any]
+) -> None:
+    the_page(session)
+    acting(session, partial(select, session))("stem_conv")
+    draw(session, "graph", lambda session: session.view.selected, lambda _: None)
+    acting(session, partial(select, session))("stem_conv")  # before the other panel is drawn
+    assert asked == [["graph", "inspected"], ["graph", "inspected"]]
+
+
+def test_a_run_that_broke_off_at_its_messages_is_drawn_again(
+    session: Session, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    the_page(session)
+
+    def broken() -> None:
+        raise BreakOff
+
+    monkeypatch.setattr(panel, "show_complaints", broken)
+    with pytest.raises(BreakOff):
+        draw(session, "graph", lambda session: session.view.selected, lambda _: None)
+    assert session.drawn.stale == ["graph"]
+
+
+def test_an_act_that_is_heard_as_the_whole_page_is_drawn_asks_for_no_panels(
+    session: Session, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a model is picked just after a click in a panel: the page would not open it."""
+    the_page(session)
+    monkeypatch.setattr(panel, "get_script_run_ctx", lambda **_: SimpleNamespace(fragment_ids_this_run=None))
+    acting(session, partial(select, session))("stem_conv")
+    assert not asked
+    monkeypatch.setattr(panel, "get_script_run_ctx", lambda **_: SimpleNamespace(fragment_ids_this_run=["graph"]))
+    acting(session, partial(select, session))("stem_relu")
+    assert asked == [["graph", "inspected"]]
 
 
 def test_a_panel_that_is_gone_is_not_waited_for_after_a_run_that_broke_off(session: Session, asked: list[Any]) -> None:
