@@ -58,6 +58,27 @@ def test_the_menu_of_a_node_opens_the_form_at_the_act_by_pointer_and_by_keys(vis
     visitor.sees_badge("original")
 
 
+def test_the_focus_stays_in_the_graph_where_the_visitor_goes_on_there_before_the_form_of_an_edit_comes(
+    visit: Open,
+) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.click_node("stem_relu")
+    visitor.wait("view.selectedName === 'stem_relu'")
+    page.evaluate(
+        """() => {
+            const { menu, stage } = __fxopt.views[0];
+            menu.openAtSelected();
+            [...menu.root.children].find((one) => one.textContent.startsWith("Insert a module")).click();
+            stage.dispatchEvent(new KeyboardEvent("keydown", { key: "+", bubbles: true, composed: true }));
+        }"""
+    )
+    act = page.locator(".st-key-inspected").get_by_role("combobox", name="What to change")
+    expect(act).to_have_value("Insert a module behind it", timeout=60_000)
+    visitor.rests()
+    assert page.evaluate("__fxopt.views[0].root.getRootNode().activeElement === __fxopt.views[0].stage")
+
+
 def test_a_module_is_put_on_an_edge_by_its_menu_and_the_form_is_opened_where_its_panel_is_closed(visit: Open) -> None:
     visitor = visit()
     page = visitor.page
@@ -85,6 +106,8 @@ def test_an_edge_is_reached_by_keys_announced_and_edited_by_its_menu(visit: Open
     spoken = page.locator(".fx-spoken")
     expect(spoken).to_have_text("Edge stem_norm to stem_relu, 1 of 2, Enter opens its menu")
     assert page.evaluate("__fxopt.views[0].stage.getAttribute('aria-activedescendant')") == "fx-option"
+    option = "__fxopt.views[0].option"
+    assert page.evaluate(f"[{option}.ariaPosInSet, {option}.ariaSetSize]") == ["1", "2"]
     press(visitor, "e")
     expect(spoken).to_have_text("Edge stem_conv to stem_norm, 2 of 2, Enter opens its menu")
     press(visitor, "Shift+E", "Enter")
@@ -109,6 +132,11 @@ def test_the_keys_go_from_an_edge_to_its_ends_and_back_to_its_node(visit: Open) 
     page.evaluate("__fxopt.views[0].stage.focus()")
     press(visitor, "e", "Escape")
     visitor.wait("view.selectedName === 'stem_norm' && view.edges.focused < 0")
+    expect(page.locator(".fx-spoken")).to_have_text(re.compile("^norm, BatchNorm2d"))
+    press(visitor, "e")
+    visitor.wait("view.edges.focused >= 0")
+    visitor.click_node("stem_norm")
+    visitor.wait("view.edges.focused < 0")
     expect(page.locator(".fx-spoken")).to_have_text(re.compile("^norm, BatchNorm2d"))
     press(visitor, "e", "ArrowDown")
     visitor.wait("view.selectedName === 'stem_relu' && view.edges.focused < 0")

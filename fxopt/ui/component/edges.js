@@ -82,11 +82,12 @@ export class Edges {
     pane.menu.openAtEdge(this.focused, x, y);
   }
 
-  // The edge that the keys have reached, in words; empty where they have reached none.
+  // The edge that the keys have reached, in words, its place, and the number of edges there; null where they are at none.
   get spoken() {
-    if (this.focused < 0) return "";
+    if (this.focused < 0) return null;
     const around = this.pane.scene.edgesAround(this.pane.selected);
-    return `Edge ${this.told(this.focused).replace(" → ", " to ")}, ${around.indexOf(this.focused) + 1} of ${around.length}, Enter opens its menu`;
+    const [place, count] = [around.indexOf(this.focused) + 1, around.length];
+    return { words: `Edge ${this.told(this.focused).replace(" → ", " to ")}, ${place} of ${count}, Enter opens its menu`, place, count };
   }
 
   // The edges whose ends can be taken: the one that is pointed at, which comes first where ends meet, and those of the

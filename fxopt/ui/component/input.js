@@ -68,7 +68,9 @@ function click(pane, at) {
   const path = foldAt(pane, world);
   if (path !== null) return pane.toggle(path);
   const box = pane.scene.boxAt(...world);
-  if (box !== pane.selected) pane.select(box, "now");
+  if (box !== pane.selected) return pane.select(box, "now");
+  pane.choose(box); // the keys are at this box again, not at an edge of it
+  pane.draw();
 }
 
 function foldAt(pane, world) {

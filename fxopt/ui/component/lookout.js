@@ -46,6 +46,7 @@ export class Lookout {
   read() {
     clearTimeout(this.waiting);
     this.asked = null;
+    this.told = ""; // it was about another step
     if (!location.hash.startsWith(BEGINNING)) return;
     this.asked = placeOf(location.hash);
     if (!this.asked) return this.tell("the address asks for a place in the graph that cannot be read");

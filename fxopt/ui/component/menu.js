@@ -74,17 +74,21 @@ export class Menu {
     this.show(pane.edges.told(edge), entries, x, y);
   }
 
-  // Tell Python, and follow to the form that it opens, unless the visitor goes elsewhere meanwhile.
+  // Tell Python, and follow to the form that it opens, unless the visitor does something else meanwhile.
   ask(what, names) {
     this.pane.tell(what, names);
     if (what === "edit delete") return; // done at once: the graph is where it is seen
     const end = performance.now() + FOLLOWING;
+    const away = new AbortController();
+    for (const act of ["pointerdown", "keydown"])
+      window.addEventListener(act, () => away.abort(), { capture: true, signal: away.signal });
     const follow = () => {
       const held = document.activeElement;
-      if (held && held !== document.body && !held.contains(this.pane.stage.getRootNode().host ?? this.pane.stage)) return;
+      const isElsewhere = held && held !== document.body && !held.contains(this.pane.stage.getRootNode().host ?? this.pane.stage);
+      if (isElsewhere || away.signal.aborted || performance.now() > end) return away.abort();
       const field = document.querySelector('.st-key-inspected [role="combobox"][aria-label*="What to change"]');
       if (field instanceof HTMLElement) field.focus(); // it takes the focus once the form around it has opened
-      if (document.activeElement !== field && performance.now() < end) requestAnimationFrame(follow);
+      requestAnimationFrame(follow);
     };
     requestAnimationFrame(follow);
   }

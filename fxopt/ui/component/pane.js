@@ -172,8 +172,11 @@ export class Pane {
     const { scene, selection, stage, option } = this;
     const { box: i, frame } = selection;
     const edge = this.edges.spoken;
-    option.setAttribute("aria-selected", String(i >= 0 || frame !== null || edge !== ""));
-    if (edge) option.textContent = edge;
+    option.setAttribute("aria-selected", String(i >= 0 || frame !== null || edge !== null));
+    const [place, count] = edge ? [edge.place, edge.count] : [i + 1, scene.count];
+    option.setAttribute("aria-posinset", place || 1); // of the frame of a module, or of nothing
+    option.setAttribute("aria-setsize", place ? count : 1);
+    if (edge) option.textContent = edge.words;
     else if (i >= 0) {
       // What a preview would do is told by the line above the passes.
       const marks = (this.marks.get(i) ?? [])
@@ -181,7 +184,6 @@ export class Pane {
         .map(([kind, pass]) => `${kind in SIGNS ? "" : (this.styles[pass]?.[0] ?? "")} ${MARK_WORDS[kind]}`);
       const cost = this.bars[scene.numberOf(i)]?.[1];
       option.textContent = spokenBox(scene, i, { marks, cost, isOnPath: this.path.boxes.has(i) });
-      option.setAttribute("aria-posinset", i + 1);
     } else option.textContent = frame ? `${frame.title}, open` : "No node selected";
     if (i >= 0 || frame || edge) stage.setAttribute("aria-activedescendant", option.id);
     else stage.removeAttribute("aria-activedescendant");

@@ -57,7 +57,6 @@ function adopt(pane, scene, subject) {
   pane.map.arrange(scene, box.width, box.height);
   pane.choose(boxOf(scene, selection.name));
   pane.search.again();
-  pane.option.setAttribute("aria-setsize", scene.count);
   return () => {
     if (!stays) {
       if (selection.box < 0) selection.name = null;
