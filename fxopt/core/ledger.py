@@ -208,7 +208,8 @@ class Ledger(nn.Module):
         if changed is not None:
             raise RewriteError(
                 f"{changed[0]}, made by {entry.name}, {changed[1]} since; the way back leads to the tensors of before, "
-                "so this would be lost. Undo that first, or reverse before you do it."
+                "so this would be lost. Undo that first, or reverse before you do it; the weights of the original by "
+                "these values: fxopt.export.to_original(gm)."
             )
 
     def _altered_at(self, i: int) -> tuple[str, str] | None:
