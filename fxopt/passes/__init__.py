@@ -7,6 +7,7 @@ from fxopt.passes.change_addmm_to_linear import ChangeAddmmToLinear
 from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
 from fxopt.passes.compile_regions import CompileRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
+from fxopt.passes.fold_scale_in_linear import FoldScaleInLinear
 from fxopt.passes.fuse_attention import FuseAttention
 from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear
 from fxopt.passes.fuse_batch_norm2d_in_conv2d import FuseBatchNorm2dInConv2d
@@ -34,6 +35,7 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
     FoldBatchNorm,
     ChangeTrueDivToMulByInverse,
     ChangeAddmmToLinear,
+    FoldScaleInLinear,
     MergeLinears,
     FuseBiasInLinear,
     RemoveIdentities,
@@ -67,6 +69,7 @@ __all__ = [
     "ChangeTrueDivToMulByInverse",
     "CompileRegions",
     "FoldBatchNorm",
+    "FoldScaleInLinear",
     "FuseAttention",
     "FuseBatchNorm1dInLinear",
     "FuseBatchNorm2dInConv2d",
