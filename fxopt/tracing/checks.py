@@ -24,6 +24,7 @@ from fxopt.errors import FxoptError
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import SourceLine
+from fxopt.tracing.facts import FACTS, MODES
 from fxopt.tracing.lines import briefly
 from fxopt.tracing.same_values import same_value
 from fxopt.tracing.structure import dismantle, first_difference, tensors_of
@@ -256,7 +257,68 @@ def fullness(full: bool) -> str:
     return "is all ones" if full else "has a zero"
 
 
-Check = SizeCheck | TensorCheck | LengthCheck | KeysCheck | ValueCheck | ObjectCheck | MaskCheck | SameMaskCheck
+@dataclass(frozen=True)
+class FactCheck:
+    """A fact of a tensor is one of those at which graph and model were seen to agree; `line` is the one that asked."""
+
+    path: InputPath
+    fact: str
+    accepted: tuple[str, ...]
+    line: SourceLine | None
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        tensor = self.path.of(inputs)
+        if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
+            return
+        here = FACTS[self.fact].of(tensor)
+        if here not in self.accepted:
+            remedy = FACTS[self.fact].remedy(str(self.path), self.accepted)
+            raise InputError(
+                f"captured for inputs where {self}, here it {here}; {_other_way(self.line)}: {remedy}"
+                "capture again with this input"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.path} {' or '.join(self.accepted)}"
+
+
+@dataclass(frozen=True)
+class ModeCheck:
+    """A mode of torch is as in the capture; `line` is the one that asked."""
+
+    mode: str
+    value: str
+    line: SourceLine | None
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        here = MODES[self.mode].of()
+        if here != self.value:
+            raise InputError(
+                f"captured where {self}, here it is {here}; {_other_way(self.line)}: "
+                "call the graph in that mode, or capture again in this one"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.mode} is {self.value}"
+
+
+def _other_way(line: SourceLine | None) -> str:
+    asked = f"asks at {briefly(line)}, and " if line else ""
+    return f"the model {asked}goes another way there"
+
+
+Check = (
+    SizeCheck
+    | TensorCheck
+    | LengthCheck
+    | KeysCheck
+    | ValueCheck
+    | ObjectCheck
+    | MaskCheck
+    | SameMaskCheck
+    | FactCheck
+    | ModeCheck
+)
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -272,6 +334,8 @@ def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _paths(check: Check) -> list[InputPath]:
+    if isinstance(check, ModeCheck):
+        return []
     return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType, FunctionType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.graph.nodes import SourceLine
+from fxopt.tracing.facts import FACTS, MODES
 from fxopt.tracing.lines import calling_line, is_models
 
 
@@ -140,13 +142,68 @@ def _length(of: Any) -> Any:
     return size if isinstance(size, torch.SymInt) else len(of)
 
 
+def named_by_forward(model: nn.Module) -> dict[str, SourceLine | None]:
+    """Return the modes of torch and classes of inputs that forward asks for, each with the line that does.
+
+    A function mode sees no such question, since no function of a tensor is in it; and another function put in the place
+    of torch's would stay in what is imported meanwhile. So the names in the code tell, of what forward calls by name.
+    """
+    by_name = {name: mode for mode, each in MODES.items() for name in each.asked_by if hasattr(torch, name)}
+    by_name |= dict.fromkeys(FACTS["class"].asked_by, "class")
+    found: dict[str, SourceLine | None] = {}
+    for function in _reached_from_forward(model):
+        for name in by_name.keys() & _names_in(function.__code__):
+            found.setdefault(by_name[name], _line_of(function.__code__, name))
+    return found
+
+
+def _reached_from_forward(model: nn.Module) -> list[FunctionType]:
+    """Return the functions of the model's code that forward, or what it calls, has by name or in its closure."""
+    by_name: dict[str, list[FunctionType]] = {}
+    attributes = (item for module in model.modules() for item in module.__dict__.items() if _is_function(item[1]))
+    for name, function in (*((each.__name__, each) for each in _code_of(model)), *attributes):
+        by_name.setdefault(name, []).append(function)
+    reached: dict[int, FunctionType] = {}
+    todo = by_name.pop("forward", [])
+    while todo:
+        function = todo.pop()
+        if id(function) not in reached:
+            reached[id(function)] = function
+            todo += _functions(cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell))
+            todo += [each for name in _names_in(function.__code__) for each in by_name.pop(name, ())]
+    return list(reached.values())
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Return the names of globals and attributes in a function, and in the functions within it."""
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
+def _line_of(code: CodeType, name: str) -> SourceLine:
+    numbers = [each.positions.lineno for each in dis.get_instructions(code) if each.argval == name and each.positions]
+    return SourceLine(code.co_filename, next(filter(None, numbers), code.co_firstlineno), code.co_name)
+
+
 def _globals_of(model: nn.Module) -> list[dict[str, Any]]:
     """Return the globals of the methods of the model's modules, and of the functions that these name, each once."""
+    return list({id(each.__globals__): each.__globals__ for each in _code_of(model)}.values())
+
+
+def _code_of(model: nn.Module) -> list[FunctionType]:
+    """Return the methods of the model's modules, and the functions in their globals, each once."""
     kinds = {kind for module in model.modules() for kind in type(module).__mro__}
     methods = _functions(value for kind in kinds for value in vars(kind).values())
     of_methods = {id(each.__globals__): each.__globals__ for each in methods}
     named = _functions(value for names in of_methods.values() for value in list(names.values()))
-    return list({**of_methods, **{id(each.__globals__): each.__globals__ for each in named}}.values())
+    return list({id(each): each for each in (*methods, *named)}.values())
 
 
 def _functions(values: Iterable[Any]) -> list[FunctionType]:

@@ -21,6 +21,7 @@ from fxopt.graph.nodes import SourceLine
 from fxopt.process.module_calls import TRACING
 from fxopt.tracing.arguments import make_placeholders
 from fxopt.tracing.assemble import adopt
+from fxopt.tracing.facts import Ask, tells_a_fact
 from fxopt.tracing.hygiene import REPLAY_SEED, preserved
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.interception import autocast_regions
@@ -37,11 +38,12 @@ def is_plain(model: nn.Module) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PlainTrace:
-    """A graph module by torch.fx, the line where forward first sets grad mode, and its other sources of draws."""
+    """A graph module by torch.fx, the line that first sets grad mode, other sources of draws, and the questions."""
 
     gm: GraphModule
     grad_switched: SourceLine | None
     drawn: list[str]
+    asks: list[Ask]
 
 
 def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
@@ -52,7 +54,8 @@ def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
         grad_mode,
         TRACING,
     ):
-        graph = _Tracer(inputs, leaf).trace(model)
+        tracer = _Tracer(inputs, leaf)
+        graph = tracer.trace(model)
     if any(name.partition(".")[2].startswith("_tensor_constant") for name in before.assigned):
         raise RecordingError("forward makes tensors that torch.fx would make constants")
     if before.assigned:
@@ -62,7 +65,7 @@ def trace_plainly(model: nn.Module, inputs: Inputs, leaf: Leaf) -> PlainTrace:
     keep_apart(graph)
     gm = GraphModule(model, graph, class_name=type(model).__name__)
     adopt(gm, model)
-    return PlainTrace(gm, grad_mode.switched, before.drawn)
+    return PlainTrace(gm, grad_mode.switched, before.drawn, tracer.asks)
 
 
 def _refuse_autocast(region: Any) -> None:
@@ -81,6 +84,17 @@ class _GradMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class _Proxy(fx.Proxy):
+    """Notes the questions for facts of its tensor: ``x.dtype is torch.half`` is False of a proxy, and no node."""
+
+    tracer: _Tracer
+
+    def __getattr__(self, k: str) -> Any:
+        if tells_a_fact(k):
+            self.tracer.asks.append(Ask(k, self.node, calling_line()))
+        return super().__getattr__(k)
+
+
 class _Tracer(fx.Tracer):
     # a buffer that forward writes to must be a node, too
     proxy_buffer_attributes = True
@@ -89,6 +103,10 @@ class _Tracer(fx.Tracer):
         super().__init__()
         self.inputs, self.leaf = inputs, leaf
         self.thread = threading.get_ident()
+        self.asks: list[Ask] = []
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        return _Proxy(node, self)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return self.leaf(m, module_qualified_name)
@@ -98,7 +116,7 @@ class _Tracer(fx.Tracer):
     ) -> tuple[Any, list[Any]]:
         """Placeholders for exactly the inputs of the example, under their names."""
         nodes = make_placeholders(self.graph, self.inputs)
-        args, kwargs = self.inputs.call([fx.Proxy(node, self) for node in nodes])
+        args, kwargs = self.inputs.call([self.proxy(node) for node in nodes])
 
         def run_model():  # type: ignore[no-untyped-def]
             return root_fn(self.root, *args, **kwargs)

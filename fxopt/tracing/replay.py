@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import GraphModule
 
-from fxopt.tracing.checks import InputError
+from fxopt.tracing.checks import InputError, InputPath
+from fxopt.tracing.facts import Change
 from fxopt.tracing.hygiene import REPLAY_SEED, preserved
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.sizes import InputSize
 from fxopt.tracing.structure import dismantle, same_structure
 
 Free = dict[str, list[InputSize]]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """The setting of a run: the mode of torch, and changes of some inputs that leave their values."""
+
+    changes: Mapping[InputPath, Change] = field(default_factory=dict)
+    mode: Callable[[], AbstractContextManager[Any]] = torch.no_grad
+
+    def applied(self, inputs: Inputs) -> list[torch.Tensor]:
+        """Return copies of the tensors of `inputs`, changed."""
+        copies = [(self.changes.get(each.path), copy) for each, copy in zip(inputs.tensors, inputs.copies())]
+        changed = [(change(copy) if change is not None else copy, copy) for change, copy in copies]
+        return [copy if new is None else new for new, copy in changed]
+
+
+_USUAL = Setting()
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +51,11 @@ class RunResult:
     error: Exception | None = None
 
 
-def run_result(call: nn.Module, model: nn.Module, inputs: Inputs) -> RunResult:
+def run_result(call: nn.Module, model: nn.Module, inputs: Inputs, setting: Setting = _USUAL) -> RunResult:
     """Run `call` on copies of `inputs`, with fixed random numbers; `model` is the same afterwards."""
-    tensors = inputs.copies()
+    tensors = setting.applied(inputs)
     args, kwargs = inputs.call(tensors)
-    with preserved(model, REPLAY_SEED) as before, torch.no_grad():
+    with preserved(model, REPLAY_SEED) as before, setting.mode():
         try:
             result = run_model(call, args, kwargs)
         except Exception as error:  # noqa: BLE001  any exception of the model is its answer
@@ -119,11 +139,11 @@ class Comparison:
     refused: str = ""
 
 
-def compare_at(graph: nn.Module, model: nn.Module, inputs: Inputs) -> Comparison:
-    replayed = run_result(graph, model, inputs)
+def compare_at(graph: nn.Module, model: nn.Module, inputs: Inputs, setting: Setting = _USUAL) -> Comparison:
+    replayed = run_result(graph, model, inputs, setting)
     if isinstance(replayed.error, InputError):
         return Comparison(refused=first_line(replayed.error))
-    expected = run_result(model, model, inputs)
+    expected = run_result(model, model, inputs, setting)
     if expected.error is not None:
         return Comparison(refused=f"the model raises {type(expected.error).__name__}: {first_line(expected.error)}")
     return Comparison(mismatch(expected, replayed))

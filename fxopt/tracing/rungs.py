@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from fxopt.graph.nodes import SourceLine
 from fxopt.tracing.assemble import graph_module_of
 from fxopt.tracing.checks import InputSizeError, SizeCheck
+from fxopt.tracing.facts import asked_facts, carriers_of
 from fxopt.tracing.hygiene import forget_fake_tensors
 from fxopt.tracing.inputs import Inputs
+from fxopt.tracing.interception import named_by_forward
 from fxopt.tracing.leaves import Leaf
-from fxopt.tracing.plain import is_plain, trace_plainly
+from fxopt.tracing.plain import PlainTrace, is_plain, trace_plainly
 from fxopt.tracing.propagate import fill_in_shapes
 from fxopt.tracing.replay import Free, resized
 from fxopt.tracing.report import BakedValue, CaptureReport, FixedSize, RecordingError
@@ -32,13 +34,15 @@ _SECONDS_FOR_IMAGES = 20.0
 class Captured:
     """An unproven graph module, and the sizes that it claims to be free in.
 
-    `doubts` are the parts of the model that the graph leaves out, which may explain a difference.
+    `doubts` are the parts of the model that the graph leaves out, which may explain a difference;
+    `asked` are the facts of inputs, and the modes, that the forward asks for, each with the line that does.
     """
 
     gm: GraphModule
     report: CaptureReport
     free: Free
     doubts: tuple[str, ...] = ()
+    asked: Mapping[str, SourceLine | None] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -125,7 +129,8 @@ class Rungs:
             temporary=tuple(gm._non_persistent_buffers_set),
             example=in_example(free),
         )
-        return Captured(gm, report, free, doubts)
+        asked = _asked_plainly(trace) | named_by_forward(self.model)
+        return Captured(gm, report, free, doubts, asked)
 
     def _taped(
         self,
@@ -146,6 +151,7 @@ class Rungs:
             tape.record()
             if sizes is not None:
                 sizes.share_companions()
+            asked = tape.asked()
             gm = graph_module_of(tape)
         finally:
             if sizes is not None:
@@ -166,7 +172,16 @@ class Rungs:
             temporary=tuple(gm._non_persistent_buffers_set),
             example=in_example(free),
         )
-        return Captured(gm, report, free, doubts)
+        return Captured(gm, report, free, doubts, asked | named_by_forward(self.model))
+
+
+def _asked_plainly(trace: PlainTrace) -> dict[str, SourceLine | None]:
+    """Return the facts that proxies were asked for: Python may have compared them with ``is``."""
+
+    def has_weights(node: Node) -> bool:
+        return node.op == "call_module" and any(True for _ in trace.gm.get_submodule(str(node.target)).parameters())
+
+    return asked_facts(trace.asks, carriers_of(trace.gm.graph, has_weights))
 
 
 def why_heights_are_fixed(model: nn.Module) -> str:

@@ -26,6 +26,7 @@ from fxopt.process.module_calls import MODULE_CALL, module_calls
 from fxopt.tracing.arguments import Arguments
 from fxopt.tracing.budget import Clock
 from fxopt.tracing.data_reads import read_by, size_given_by
+from fxopt.tracing.facts import Ask, asked_facts, carriers_of, tells_a_fact
 from fxopt.tracing.hygiene import REPLAY_SEED, preserved
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.interception import Told, autocast_regions, exporting, lengths_as_sizes, not_exporting
@@ -88,6 +89,10 @@ class Tape:
         """Generators that forward draws from whose numbers become constants of the graph."""
         self.autocast_disabled: SourceLine | None = None
         """The line where the model first disables autocast outside of a region that enables it."""
+        self.asks: list[Ask] = []
+        """The questions of forward for facts of tensors."""
+        self.with_weights: set[Node] = set()
+        """Layers that give the dtype of their weights."""
         self.as_exported = Told(as_exported)
         """The answer to a model that asks whether it is exported."""
         self.failed_in: str | None = None
@@ -177,10 +182,13 @@ class Tape:
         with self._unrecorded():  # a size that depends on data would be recorded where it is read
             node = self._emit("call_module", target, written_args, written_kwargs, result)
             self.effects.add(node)
+            if module._parameters or module._modules:
+                self.with_weights.add(node)
             return self.results.bind(result, node, () if getattr(module, "inplace", False) else (args, kwargs))
 
     # ------------------------------------------------------------ functions
     def on_function(self, call: Call) -> Any:
+        self._note_ask(call)
         if self._is_hidden():
             return call.function(*call.args, **call.kwargs)
         self._clock.tick()
@@ -202,6 +210,15 @@ class Tape:
         if not writes and not has_tensor(result) and not self.sources.is_unbacked(result):
             return result
         return self._record_function(call, result)
+
+    def _note_ask(self, call: Call) -> None:
+        name = call.read_property or call.name
+        if self._inside == 0 and tells_a_fact(name) and call.args:
+            self.asks.append(Ask(name, self.sources.node_of(call.args[0]), calling_line()))
+
+    def asked(self) -> dict[str, SourceLine | None]:
+        """Return the facts that forward asked for, of inputs or of what is computed from them."""
+        return asked_facts(self.asks, carriers_of(self.graph, self.with_weights.__contains__))
 
     def _record_function(self, call: Call, result: Any) -> Any:
         args, kwargs = self.arguments.of(call.args), self.arguments.of(call.kwargs)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+import torch
 from torch import nn
 
 from fxopt.tracing.checks import Check, MaskCheck, SameMaskCheck, SizeCheck, fullness
 from fxopt.tracing.inputs import Inputs, InputTensor
 from fxopt.tracing.masks import flipped, has_padding, is_full, masks_of, padded
-from fxopt.tracing.replay import Comparison, Free, RunResult, compare_at, mismatch, resized, run_result
+from fxopt.tracing.replay import Comparison, Free, RunResult, Setting, compare_at, mismatch, resized, run_result
 from fxopt.tracing.report import CaptureReport, FixedSize, RecordingError
 from fxopt.tracing.rungs import Captured
+from fxopt.tracing.trials import Trials
 
 _FEW = 2
 
@@ -46,13 +48,14 @@ class _Verification:
                 self._compare_larger()
         if not self.guarded:
             checks += self._padding_checks()
+        facts = self._fact_checks()
         ones = self._ones_to_refuse()
         report = self.captured.report
         return replace(
             report,
             verified=True,
             notes=(*report.notes, *self.notes),
-            checks=(*report.checks, *checks, *ones),
+            checks=(*report.checks, *checks, *facts, *ones),
             fixed=(*report.fixed, *(FixedSize(one.condition, None, one.reason) for one in ones)),
         )
 
@@ -121,7 +124,11 @@ class _Verification:
         return compare_at(self.captured.gm, self.model, inputs)
 
     def _other_way(self) -> Iterator[str]:
-        """Yield the masks of the other kind at which the graph would agree."""
+        """Yield the grad mode, and the masks of the other kind, at which the graph would agree."""
+        if "grad mode" in self.captured.asked:
+            compared = compare_at(self.captured.gm, self.model, self.inputs, Setting(mode=torch.enable_grad))
+            if compared.difference is None and not compared.refused:
+                yield "it agrees where grad mode is on: the model decides by it; capture under torch.no_grad()"
         for mask in self.masks:
             compared = self._at({}, [mask])
             if compared.difference is None and not compared.refused:
@@ -185,12 +192,22 @@ class _Verification:
     def _differs(self, sizes: dict[str, int]) -> bool:
         return self._at_padded(sizes).difference is not None
 
+    # ------------------------------------------------------------ facts and modes
+    def _fact_checks(self) -> list[Check]:
+        few = self._padded_at(self._few)
+        checks = list(Trials(self.captured.gm, self.model, self.captured.asked, few, self.inputs).checks())
+        self.notes += [f"holds where {check}: elsewhere the model goes another way" for check in checks]
+        return checks
+
     def _at_padded(self, sizes: dict[str, int]) -> Comparison:
         """Return the comparison at sizes that leave out entries, with the padding that guarded masks are to have."""
+        return self._compare(self._padded_at(sizes))
+
+    def _padded_at(self, sizes: dict[str, int]) -> Inputs:
         changed = resized(self.inputs, self.free, sizes)
         paths = {mask.path for mask in self.guarded if not is_full(mask.tensor)}
         lost = [each for each in masks_of(changed) if each.path in paths and is_full(each.tensor)]
-        return self._compare(padded(changed, lost) if lost else changed)
+        return padded(changed, lost) if lost else changed
 
 
 def _not_one(names: list[str], free: Free) -> SizeCheck:
