@@ -25,6 +25,7 @@ INTO_THE_LIST = (
     "It stands among the passes then, and is switched, undone, compared and measured like any. "
     "It runs where the page runs, without the limits of this tab."
 )
+LOST = "It goes from the list as the page is loaded anew, since no text is run unasked then: *Save* keeps it as a file."
 _NOT_ALLOWED = (
     "A rule that you write is Python, and is run on the machine that serves the page. Start it there with "
     "`fxopt app --allow-code` to write one. These are the rules that come with fxopt, to be read."
@@ -66,6 +67,8 @@ def _editor(session: Session, mine: OwnRule) -> None:
         load = st.popover("Load", key="load rule")
         load.file_uploader("A rule in a file", type=["py"], key="rule file", max_upload_size=1,
                            on_change=acting(session, _take_file))  # fmt: skip
+    if listed := [one.name for one in session.workbench.added]:
+        st.caption(f"{', '.join(map(code, listed))} in the list of passes. {LOST}")
     if mine.text != mine.begun and f"rule editor {mine.edition}" not in st.session_state:
         mine.put(mine.text, may_run=mine.may_run)  # the tab was closed meanwhile, and its editor is a new one
     faults = mine.answer.faults if mine.answer is not None and mine.asked[0] == mine.text else ()

@@ -16,11 +16,13 @@ from fxopt.models import ZOO
 from fxopt.ui import command
 from fxopt.ui import own_rule as own_rule_module
 from fxopt.ui.own_rule import OwnRule, is_code_allowed, legend_of_rule, marks_of_rule
+from fxopt.ui.rule_tab import LOST
 from fxopt.ui.workshop import VARIABLE, code_allowed
 from fxopt.view import Mark
 from fxopt.writing import Answer, Found, NearMiss, Site
+from fxopt.writing.reading import passes_of
 from fxopt_cli.main import cli
-from tests.ui.visitor import assert_usable, session
+from tests.ui.visitor import assert_usable, session, texts
 
 ANSWER = Answer((Found("mine", "", (Site("stem_relu", "why"),), (NearMiss("pool", "the factor is 2"),)),))
 
@@ -231,6 +233,18 @@ def test_a_text_comes_into_the_list_only_as_its_laws_were_checked(
     assert_usable(app)
     assert [state.name for state in session(app).workbench.states] == before
     assert any("first check the laws of the text as it is now" in one.value for one in app.toast)
+
+
+def test_the_page_says_that_a_rule_in_the_list_goes_with_a_reload(app: AppTest, allowed: list[str]) -> None:
+    opened(app)
+    assert LOST not in texts(app)
+    passes, _ = passes_of(OwnRule().text)
+    session(app).workbench.add(passes[0])
+    app.run()
+    assert LOST in texts(app)
+    session(app).workbench.undo()
+    app.run()
+    assert LOST not in texts(app)
 
 
 def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:
