@@ -88,6 +88,11 @@ class Step:
     picture: Picture | None = None
 
     @property
+    def task(self) -> tuple[object, ...]:
+        """All that its progress depends on: where it begins, its question, and its condition."""
+        return self.needs, self.reset, self.question, self.done
+
+    @property
     def pass_to_open(self) -> str:
         """The pass of the first site that it outlines, which the list is to show; empty if it outlines none."""
         return next((one.pass_name for one in self.highlight if one.kind == "site"), "")

@@ -137,11 +137,11 @@ class Progress:
             self._judge()
 
     def recall(self, snapshot: Snapshot) -> None:
-        """Fill in the figures of a step that was begun or passed before the page was loaded anew."""
-        if self.now.has_begun and not self.now.before:
-            self.now.before = dict(snapshot.figures)
-        if self.is_passed and not self.now.after:
-            self.now.after = dict(snapshot.figures)
+        """Fill in the figures of a step that was begun or passed before its text changed, or before a reload."""
+        if self.now.has_begun:
+            self.now.before = {**snapshot.figures, **self.now.before}
+        if self.is_passed:
+            self.now.after = {**snapshot.figures, **self.now.after}
 
     def predict(self, answer: float) -> None:
         """Answer the question of the step: the number of a choice, counted from 0, or a number.
@@ -188,8 +188,8 @@ class Progress:
     def carried_to(self, lesson: Lesson) -> Progress:
         """Return the progress in another text of the lesson.
 
-        Steps that are equal in both keep theirs, wherever they stand. The learner stays at their step; a step before
-        it that is not passed is marked as skipped.
+        Steps with the same task in both keep theirs, wherever they stand. The learner stays at their step; a step
+        before it that is not passed is marked as skipped.
         """
         known = {step.id: (step, state) for step, state in zip(self.lesson.steps, self.steps)}
         if lesson.needs != self.lesson.needs:
@@ -197,7 +197,8 @@ class Progress:
         states = []
         for step in lesson.steps:
             old, state = known.get(step.id, (None, StepProgress()))
-            states.append(replace(state) if old == step else StepProgress())
+            is_the_same = old is not None and old.task == step.task
+            states.append(replace(state) if is_the_same else StepProgress())
         ids = [step.id for step in lesson.steps]
         at = ids.index(self.step.id) if self.step.id in ids else min(self.at, len(ids) - 1)
         new = Progress(lesson, at, states)

@@ -95,7 +95,7 @@ def open_lesson(lesson: Lesson | None) -> None:
 
 
 def take(lesson: Lesson) -> Progress:
-    """Return the visitor's way through a lesson. Where its text is another than before, equal steps keep theirs."""
+    """Return the visitor's way through a lesson. Where its text is another than before, equal tasks keep theirs."""
     ways = learning().ways
     old = ways.get(lesson.id)
     if old is None or old.lesson != lesson:

@@ -1,10 +1,10 @@
-"""Progress in a lesson whose text changes: equal steps keep theirs."""
+"""Progress in a lesson whose text changes: equal tasks keep theirs."""
 
 from __future__ import annotations
 
 import pytest
 
-from fxopt.lessons import Progress, lesson_of
+from fxopt.lessons import Progress, Snapshot, lesson_of
 from tests.lessons.small import TEXT
 
 
@@ -45,6 +45,19 @@ def test_a_step_that_changed_begins_anew_and_the_learner_stays_at_theirs(third: 
     assert (states(other), other.at, other.steps[0].tries) == (["skipped", "skipped", "to do"], 2, 0)
     moved = third.carried_to(lesson_of(TEXT.replace("needs: {model: small}", "needs: {model: other}")))
     assert states(moved) == ["skipped", "skipped", "to do"], "the first step begins with another model"
+
+
+def test_a_step_whose_words_alone_changed_keeps_its_progress_and_gets_the_figures_that_they_speak_of() -> None:
+    before = Progress(lesson_of(TEXT))
+    before.begin(Snapshot("small", figures={"nodes.before": 4}))
+    words = TEXT.replace("The graph has {nodes.before} nodes.", "It has {nodes.before} nodes, {modules.now} modules.")
+    for old, new in (("[look, point,", "[see, point,"), ("highlight: [pass:FoldBatchNorm, node:_1]\n", "")):
+        assert old in words
+        words = words.replace(old, new)
+    after = before.carried_to(lesson_of(words))
+    assert after.now.has_begun
+    after.recall(Snapshot("small", figures={"nodes.before": 3, "modules.now": 2}))
+    assert after.now.before == {"nodes.before": 4, "modules.now": 2}, "what was seen then stays"
 
 
 def test_progress_follows_a_step_to_its_new_place(third: Progress) -> None:
