@@ -19,6 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from fxopt.graph.tensor_state import same_bytes
 from fxopt.recording.containers import refill
 from fxopt.recording.module_state import TABLES, ModuleState
+from fxopt.tracing.preserved_parameters import PreservedParameters
 from fxopt.tracing.structure import is_plain_object
 
 REPLAY_SEED = 0
@@ -43,7 +44,7 @@ class Before:
 
 @contextlib.contextmanager
 def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
-    """Bring back buffers, attributes and tables of all modules, and the global modes and generators.
+    """Bring back parameters, buffers, attributes and tables of all modules, and the global modes and generators.
 
     With a `seed`, all generators start from it.
     """
@@ -53,7 +54,8 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
     ]
     modules = [_ModuleState(module) for module in model.modules()]
     contents = _contents_of(model)
-    with _preserved_modes(), _preserved_generators(seed, before.drawn):
+    parameters = PreservedParameters(model)
+    with _preserved_modes(), _preserved_generators(seed, before.drawn), parameters:
         try:
             yield before
         finally:
@@ -61,6 +63,7 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                 before.assigned += [f"{state.kind.__name__}.{name}" for name in state.bring_back()]
             for container, content in contents:
                 _refill(container, content)
+            parameters.bring_back()
             with torch.no_grad():
                 for buffer, (value, version) in zip(before.buffers, values):
                     if _version(buffer) != version or not has_same_values(buffer, value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import random
@@ -313,3 +314,38 @@ def test_a_model_that_compiles_for_the_first_time_is_no_trace_left_behind() -> N
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Prototypes(nn.Module):
+    """Writes to its parameters in each run."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.linear, self.how = nn.Linear(4, 3, bias=False), how
+
+    def forward(self, x):
+        if self.how == "under no_grad":
+            with torch.no_grad():
+                self.linear.weight.copy_(nn.functional.normalize(self.linear.weight, dim=1))
+        elif self.how == "times a number":
+            with torch.no_grad():
+                self.linear.weight.mul_(1.5)
+        elif self.how == "another data":
+            self.linear.weight.data = self.linear.weight.data * 1.5
+        elif self.how == "a row":
+            self.linear.weight.data[0].mul_(1.5)
+        elif self.how == "several":
+            torch._foreach_mul_([self.linear.weight.detach()], 1.5)
+        return self.linear(x)
+
+
+@pytest.mark.parametrize("how", ["under no_grad", "times a number", "another data", "a row", "several"])
+def test_parameters_that_forward_writes_to_are_as_before(how: str) -> None:
+    model = build(lambda: Prototypes(how))
+    weight, data = model.linear.weight, model.linear.weight.data.clone()
+    place = weight.data_ptr()
+    with contextlib.suppress(CaptureError):
+        capture(model, (torch.rand(2, 4),))
+    assert model.linear.weight is weight
+    assert weight.data_ptr() == place
+    assert torch.equal(weight.data, data)
