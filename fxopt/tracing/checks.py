@@ -139,19 +139,23 @@ class LengthCheck:
 
 @dataclass(frozen=True)
 class KeysCheck:
-    """A dict has the keys of the example's, in any order."""
+    """A dict has the keys of the example's: in any order, or in its order."""
 
     path: InputPath
     keys: tuple[Any, ...]
+    in_order: bool = False
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         value = self.path.of(inputs)
-        if not isinstance(value, Proxy) and set(value) != set(self.keys):
-            names, here = (", ".join(map(repr, keys)) for keys in (self.keys, value))
-            raise InputError(
-                f"captured for inputs where {self.path} has the keys {names}, here it has {here}: "
-                "capture again with this input"
-            )
+        if isinstance(value, Proxy):
+            return
+        if set(value) != set(self.keys) or (self.in_order and tuple(value) != self.keys):
+            here = ", ".join(map(repr, value))
+            raise InputError(f"captured for inputs where {self}, here it has {here}: capture again with this input")
+
+    def __str__(self) -> str:
+        order = " in this order" if self.in_order else ""
+        return f"{self.path} has the keys {', '.join(map(repr, self.keys))}{order}"
 
 
 class _Immutable:

@@ -63,8 +63,23 @@ class Inputs:
         return args, {argument.keyword: value for argument, value in pairs if argument.keyword is not None}
 
     def copies(self) -> list[torch.Tensor]:
-        """Return copies of the tensors, so that a model that writes into its inputs leaves these alone."""
-        return [each.tensor.detach().clone().requires_grad_(each.tensor.requires_grad) for each in self.tensors]
+        """Return copies of the tensors, so that a model that writes into its inputs leaves these alone.
+
+        A tensor that is given twice has one copy, since a model may ask whether ``query is key``.
+        """
+        copies: dict[int, torch.Tensor] = {}
+        for each in self.tensors:
+            if id(each.tensor) not in copies:
+                copy = each.tensor.detach().clone().requires_grad_(each.tensor.requires_grad)
+                copies[id(each.tensor)] = copy
+        return [copies[id(each.tensor)] for each in self.tensors]
+
+    def with_dicts_reversed(self) -> Inputs:
+        """Return the same inputs, with the items of each dict in the opposite order."""
+        skeletons = tuple(map(_reversed_dicts, self.skeletons))
+        values = assemble(skeletons, [each.tensor for each in self.tensors])
+        arguments = tuple(Argument(old.name, value, old.keyword) for old, value in zip(self.arguments, values))
+        return Inputs(arguments, self.tensors, skeletons)
 
     def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Inputs:
         renewed = tuple(InputTensor(old.path, new) for old, new in zip(self.tensors, tensors))
@@ -80,6 +95,12 @@ class Inputs:
         if not ranks:
             return tuple(TensorCheck(each.path) if isinstance(each, TensorCheck) else each for each in found)
         return tuple(found)
+
+
+def _reversed_dicts(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _reversed_dicts(part) for key, part in reversed(value.items())}
+    return type(value)(map(_reversed_dicts, value)) if type(value) in (list, tuple) else value
 
 
 def identifier(text: str) -> str:
@@ -179,6 +200,12 @@ def _tensor_paths(path: InputPath, value: Any) -> Iterator[InputPath]:
 
 def _items(value: Any) -> list[tuple[Any, Any]]:
     return list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+
+
+def order_checks(inputs: Inputs) -> list[KeysCheck]:
+    """Return the checks that dicts of tensors have the order of the example's; none where each has one item at most."""
+    checks = [each for each in inputs.checks() if isinstance(each, KeysCheck) and len(each.keys) > 1]
+    return [KeysCheck(each.path, each.keys, in_order=True) for each in checks]
 
 
 def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from fxopt.tracing.checks import Check, MaskCheck, SameMaskCheck, SizeCheck, fullness
-from fxopt.tracing.inputs import Inputs, InputTensor
+from fxopt.tracing.inputs import Inputs, InputTensor, order_checks
 from fxopt.tracing.masks import flipped, has_padding, is_full, masks_of, padded
 from fxopt.tracing.replay import Comparison, Free, RunResult, Setting, compare_at, mismatch, resized, run_result
 from fxopt.tracing.report import CaptureReport, FixedSize, RecordingError
@@ -48,7 +48,8 @@ class _Verification:
                 self._compare_larger()
         if not self.guarded:
             checks += self._padding_checks()
-        facts = self._fact_checks()
+        facts = [*self._order_checks(), *self._fact_checks()]
+        self.notes += [f"holds where {check}: elsewhere the model goes another way" for check in facts]
         ones = self._ones_to_refuse()
         report = self.captured.report
         return replace(
@@ -129,6 +130,10 @@ class _Verification:
             compared = compare_at(self.captured.gm, self.model, self.inputs, Setting(mode=torch.enable_grad))
             if compared.difference is None and not compared.refused:
                 yield "it agrees where grad mode is on: the model decides by it; capture under torch.no_grad()"
+        tensors = [each.tensor for each in self.inputs.tensors]
+        distinct = self.inputs.with_tensors([tensor.clone() for tensor in tensors])
+        if len(set(map(id, tensors))) < len(tensors) and self._compare(distinct).difference is None:
+            yield "it agrees where no tensor is given twice: the model asks for that; give x.clone() the second time"
         for mask in self.masks:
             compared = self._at({}, [mask])
             if compared.difference is None and not compared.refused:
@@ -195,9 +200,13 @@ class _Verification:
     # ------------------------------------------------------------ facts and modes
     def _fact_checks(self) -> list[Check]:
         few = self._padded_at(self._few)
-        checks = list(Trials(self.captured.gm, self.model, self.captured.asked, few, self.inputs).checks())
-        self.notes += [f"holds where {check}: elsewhere the model goes another way" for check in checks]
-        return checks
+        return list(Trials(self.captured.gm, self.model, self.captured.asked, few, self.inputs).checks())
+
+    def _order_checks(self) -> list[Check]:
+        """Compare with dicts in another order: a model may take ``inputs.values()`` as they come."""
+        checks = order_checks(self.inputs)
+        different = self._compare(self.inputs.with_dicts_reversed()).difference if checks else None
+        return [*checks] if different is not None else []
 
     def _at_padded(self, sizes: dict[str, int]) -> Comparison:
         """Return the comparison at sizes that leave out entries, with the padding that guarded masks are to have."""

@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fxopt.tracing import InputError, capture
+from fxopt.tracing import CaptureError, InputError, capture
 from fxopt.tracing.same_values import same_value
 
 X = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
@@ -138,3 +138,24 @@ def test_a_value_within_itself_is_compared_once() -> None:
     one: list[Any] = [1]
     one.append(one)
     assert same_value(one, copy.deepcopy(one))
+
+
+def test_a_dict_in_another_order_is_refused_where_the_model_goes_by_it() -> None:
+    def first(x: Tensor, by: dict[str, Tensor]) -> Tensor:
+        return x * next(iter(by.values()))
+
+    gm = capture(Applies(first, taped=False).eval(), (X, {"a": X, "b": X + 1}))
+    assert (
+        gm.meta["fxopt"].notes[-1]
+        == "holds where by has the keys 'a', 'b' in this order: elsewhere the model goes another way"
+    )
+    with pytest.raises(InputError, match="by has the keys 'a', 'b' in this order, here it has 'b', 'a'"):
+        gm(X, {"b": X, "a": X})
+
+
+def test_a_tensor_that_is_given_twice_is_one_in_the_comparison_too() -> None:
+    model = Applies(lambda x, by: x + by if x is by else x - by, taped=True).eval()
+    with pytest.raises(CaptureError, match="agrees where no tensor is given twice"):
+        capture(model, (X, X))
+    plain = Applies(lambda x, by: x + by, taped=True).eval()
+    torch.testing.assert_close(capture(plain, (X, X))(X, X + 1), X + X + 1)
