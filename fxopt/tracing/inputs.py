@@ -23,8 +23,7 @@ from fxopt.tracing.checks import (
     TensorCheck,
     ValueCheck,
 )
-from fxopt.tracing.same_values import kept
-from fxopt.tracing.structure import assemble, dismantle, is_plain_object
+from fxopt.tracing.structure import assemble, dismantle, is_plain_object, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +87,14 @@ class Inputs:
         return Inputs(arguments, renewed, self.skeletons)
 
     def checks(self, ranks: bool = True) -> tuple[Check, ...]:
-        """Return the checks for the kinds and values of the inputs, sizes aside."""
-        found: list[Check] = []
-        for argument in self.arguments:
-            found += _structure_checks(InputPath(argument.name), argument.value)
+        """Return the checks for the kinds and values of the inputs, sizes aside, that these inputs pass."""
+        given = {argument.name: argument.value for argument in self.arguments}
+        found = [
+            check
+            for name, value in given.items()
+            for check in _structure_checks(InputPath(name), value)
+            if _holds(check, given)
+        ]
         if not ranks:
             return tuple(TensorCheck(each.path) if isinstance(each, TensorCheck) else each for each in found)
         return tuple(found)
@@ -206,6 +209,15 @@ def order_checks(inputs: Inputs) -> list[KeysCheck]:
     """Return the checks that dicts of tensors have the order of the example's; none where each has one item at most."""
     checks = [each for each in inputs.checks() if isinstance(each, KeysCheck) and len(each.keys) > 1]
     return [KeysCheck(each.path, each.keys, in_order=True) for each in checks]
+
+
+def _holds(check: Check, given: Mapping[str, Any]) -> bool:
+    """Return whether the example passes its own check; an object with an equality of its own may be unlike itself."""
+    try:
+        check.check(given)
+    except Exception:  # noqa: BLE001  code of the user may raise anything
+        return False
+    return True
 
 
 def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -56,6 +57,13 @@ def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """Return the tensors inside `value`, in the order of `dismantle`."""
     return [part for part in dismantle(value)[1] if isinstance(part, torch.Tensor)]
+
+
+def kept(value: Any) -> Any:
+    """Return `value` with copies of its containers and arrays, which later writes leave alone."""
+    if isinstance(value, (set, bytearray, np.ndarray)):
+        return value.copy()
+    return value if is_plain_object(value) else _changed(value, kept, {})
 
 
 def same_structure(one: Any, other: Any) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import cmath
 import copy
 import dataclasses
 import enum
+import functools
 import math
 import pickle
 from collections.abc import Callable
@@ -39,8 +41,40 @@ class Slotted:
         self.on = on
 
 
+class Scale:
+    """An object with the equality of Python: it is equal to itself alone."""
+
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def of(self, x: Tensor) -> Tensor:
+        return x * self.by
+
+
+class SlottedArray:
+    """An object whose equality gives an array, which has no truth value."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, *numbers: float) -> None:
+        self.array = np.array(numbers)
+
+    def __eq__(self, other: object) -> Any:
+        return self.array == other.array if isinstance(other, SlottedArray) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def scaled(x: Tensor, by: float = 2.0) -> Tensor:
     return x * by
+
+
+def weighted(x: Tensor, w: Tensor) -> Tensor:
+    return x * w.nan_to_num(1.0)
+
+
+def masked(*mask: bool) -> Any:
+    return np.ma.masked_array([1.0, 2.0], mask=mask)
 
 
 def times(number: float) -> Callable[[Tensor], Tensor]:
@@ -64,6 +98,9 @@ class Applies(nn.Module):
             len(x)  # which torch.fx itself refuses
         return self.function(x, by)
 
+
+RELU, TWO, THREE, NAN = nn.ReLU(), Scale(2.0), Scale(3.0), torch.tensor([math.nan])
+REMEMBERS = [functools.lru_cache(times(number)) for number in (2.0, 3.0)]
 
 VALUES: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[], Any], Any]] = {
     "a number, and a NaN": (lambda x, by: x * (2 if by != by else 3), lambda: 1.0, math.nan),
@@ -90,8 +127,23 @@ VALUES: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[], Any], Any]
     "a float in a list": (lambda x, by: x * (2 if isinstance(by[0], int) else 3), lambda: [1], [1.0]),
     "a dtype beside a tensor": (lambda x, by: x.to(by["k"]), lambda: beside(k=torch.float32), beside(k=torch.int32)),
     "slots beside a tensor": (lambda x, by: x * by["c"].on, lambda: beside(c=Slotted(True)), beside(c=Slotted(False))),
+    "a method of an object": (lambda x, by: by(x), lambda: Scale(2.0).of, Scale(3.0).of),
+    "another method of an object": (lambda x, by: by(x), lambda: RELU.forward, RELU.half),
+    "a method of a module": (lambda x, by: by(x), lambda: RELU.forward, nn.ReLU().forward),
+    "a set of objects": (lambda x, by: x * len(by), lambda: {TWO, THREE}, {TWO}),
+    "a dict by objects": (lambda x, by: x * by[TWO], lambda: {TWO: 2.0}, {THREE: 2.0}),
+    "a weight that is NaN": (lambda x, by: by(x), lambda: partial(weighted, w=NAN.clone()), partial(weighted, w=X)),
+    "the sign of a weight": (lambda x, by: by(x), lambda: partial(weighted, w=NAN * 0), partial(weighted, w=-NAN)),
+    "sparse weights": (lambda x, by: by(x), lambda: partial(weighted, w=X), partial(weighted, w=X.to_sparse())),
+    "an array of objects": (lambda x, by: x * by[0], lambda: np.array([float("2")], object), np.array([3.0], object)),
+    "an array in another layout": (lambda x, by: x * by[0, 1], lambda: np.ones((2, 3)), np.ones((3, 2)).T * 2),
+    "a masked array": (lambda x, by: x * float(by.sum()), lambda: masked(True, False), masked(False, True)),
+    "equality that gives an array": (lambda x, by: x * by.array[0], lambda: SlottedArray(1, 2), SlottedArray(2, 2)),
+    "modules in a list": (lambda x, by: by[0](x), lambda: [RELU], [nn.ReLU()]),
+    "a module in a partial": (lambda x, by: by(x), lambda: partial(RELU), partial(nn.ReLU())),
+    "a module of Python": (lambda x, by: x * by.sqrt(4).real, lambda: math, cmath),
+    "a function that remembers": (lambda x, by: by(x), lambda: REMEMBERS[0], REMEMBERS[1]),
 }  # fmt: skip
-RELU = nn.ReLU()
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -159,3 +211,14 @@ def test_a_tensor_that_is_given_twice_is_one_in_the_comparison_too() -> None:
         capture(model, (X, X))
     plain = Applies(lambda x, by: x + by, taped=True).eval()
     torch.testing.assert_close(capture(plain, (X, X))(X, X + 1), X + X + 1)
+
+
+def test_a_check_that_does_not_hold_for_the_example_itself_is_dropped() -> None:
+    class Restless(np.ndarray):
+        def __reduce__(self) -> Any:
+            return object, (next(numbers),)
+
+    numbers = iter(range(100))
+    array = np.ones(2).view(Restless)
+    gm = capture(Applies(lambda x, by: x * len(by), taped=False).eval(), (X, array))
+    torch.testing.assert_close(gm(X, array), X * 2)
