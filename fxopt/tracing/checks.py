@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Self
@@ -124,14 +124,17 @@ class TensorCheck:
 
 @dataclass(frozen=True)
 class LengthCheck:
-    """A container has as many parts as the example's."""
+    """A list or tuple has as many parts as the example's."""
 
     path: InputPath
     length: int
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         value = self.path.of(inputs)
-        if not isinstance(value, Proxy) and len(value) != self.length:
+        if isinstance(value, Proxy):
+            return
+        _check_kind(self.path, value, Sequence, "a list or tuple")
+        if len(value) != self.length:
             raise InputSizeError(
                 f"captured for inputs where {self.path} has {self.length} parts, here it has {len(value)}"
             )
@@ -149,6 +152,7 @@ class KeysCheck:
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
+        _check_kind(self.path, value, Mapping, "a dict")
         if set(value) != set(self.keys) or (self.in_order and tuple(value) != self.keys):
             here = ", ".join(map(repr, value))
             raise InputError(f"captured for inputs where {self}, here it has {here}: capture again with this input")
@@ -156,6 +160,12 @@ class KeysCheck:
     def __str__(self) -> str:
         order = " in this order" if self.in_order else ""
         return f"{self.path} has the keys {', '.join(map(repr, self.keys))}{order}"
+
+
+def _check_kind(path: InputPath, value: Any, kind: type, name: str) -> None:
+    if not isinstance(value, kind):
+        here = f"here its type is {type(value).__name__}"
+        raise InputError(f"captured with {name} as {path}, {here}: capture again with this input")
 
 
 class _Immutable:

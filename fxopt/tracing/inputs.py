@@ -224,9 +224,7 @@ def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:
     if isinstance(value, torch.Tensor):
         yield TensorCheck(path, value.dim())
     elif isinstance(value, (list, tuple, dict)) and dismantle(value)[1]:
-        yield LengthCheck(path, len(value))
-        if isinstance(value, dict):
-            yield KeysCheck(path, tuple(value))
+        yield KeysCheck(path, tuple(value)) if isinstance(value, dict) else LengthCheck(path, len(value))
         for key, part in _items(value):
             yield from _structure_checks(InputPath(path.argument, (*path.steps, Step(key))), part)
     elif is_plain_object(value):

@@ -222,3 +222,25 @@ def test_a_check_that_does_not_hold_for_the_example_itself_is_dropped() -> None:
     array = np.ones(2).view(Restless)
     gm = capture(Applies(lambda x, by: x * len(by), taped=False).eval(), (X, array))
     torch.testing.assert_close(gm(X, array), X * 2)
+
+
+@pytest.mark.parametrize(
+    ("example", "other", "message"),
+    [
+        ({"a": X}, [X], "captured with a dict as by, here its type is list: capture again"),
+        ({"a": X}, [[X]], "captured with a dict as by, here its type is list: capture again"),
+        ({"a": X}, 3, "captured with a dict as by, here its type is int: capture again"),
+        ([X], {"a": X}, "captured with a list or tuple as by, here its type is dict: capture again"),
+        ((X,), 3, "captured with a list or tuple as by, here its type is int: capture again"),
+        ({"a": [X]}, {"a": X}, r"captured with a list or tuple as by\['a'\], here its type is Tensor: capture again"),
+    ],
+)
+def test_another_kind_of_container_is_refused_by_its_type(example: Any, other: Any, message: str) -> None:
+    gm = capture(Applies(lambda x, by: x * 2, taped=False).eval(), (X, example))
+    with pytest.raises(InputError, match=message):
+        gm(X, other)
+
+
+def test_a_tuple_is_taken_in_place_of_a_list() -> None:
+    gm = capture(Applies(lambda x, by: x * by[0], taped=False).eval(), (X, [X]))
+    torch.testing.assert_close(gm(X, (X,)), X * X)
