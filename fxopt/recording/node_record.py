@@ -93,7 +93,7 @@ class NodeRecord:
 def can_be_pickled(value: Any) -> bool:
     try:
         pickle.dumps(value, protocol=2)  # which torch.save uses
-    except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
+    except (pickle.PickleError, AttributeError, TypeError, RuntimeError):
         return False  # a class or function that no name leads to
     return True
 

@@ -24,6 +24,7 @@ from fxopt.errors import FxoptError
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import SourceLine
+from fxopt.recording.node_record import can_be_pickled
 from fxopt.tracing.facts import FACTS, MODES
 from fxopt.tracing.lines import briefly
 from fxopt.tracing.same_values import same_value
@@ -168,11 +169,33 @@ def _check_kind(path: InputPath, value: Any, kind: type, name: str) -> None:
         raise InputError(f"captured with {name} as {path}, {here}: capture again with this input")
 
 
+@dataclass(frozen=True)
+class _OfType:
+    """Stands in a pickle for a value that pickle cannot write: any value of this type is taken."""
+
+    type: str
+    text: str
+
+    @classmethod
+    def of(cls, value: Any) -> _OfType:
+        return cls(_type_of(value), _shown(value))
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _type_of(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
 class _Immutable:
     """A check whose objects keep their identity: a deep copy of its graph module has the same check."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: part if can_be_pickled(part) else _OfType.of(part) for name, part in self.__dict__.items()}
 
 
 @dataclass(frozen=True)
@@ -184,7 +207,7 @@ class ValueCheck(_Immutable):
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         value = self.path.of(inputs)
-        if not isinstance(value, Proxy) and not same_value(value, self.value):
+        if not isinstance(value, Proxy) and not _is_like(self.value, value):
             raise InputError(
                 f"captured with {self.path} == {_shown(self.value)}, here it is {_shown(value)}: "
                 "capture again with this value"
@@ -205,10 +228,17 @@ class ObjectCheck(_Immutable):
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
+        if isinstance(self.skeleton, _OfType):
+            ValueCheck(self.path, self.skeleton).check(inputs)
+            return
         different = first_difference(self.skeleton, dismantle(value)[0], str(self.path))
         if different is not None:
             place, captured, here = different
             raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
+
+
+def _is_like(captured: Any, value: Any) -> bool:
+    return _type_of(value) == captured.type if isinstance(captured, _OfType) else same_value(value, captured)
 
 
 def _shown(value: Any) -> str:

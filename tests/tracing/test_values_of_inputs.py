@@ -7,8 +7,10 @@ import copy
 import dataclasses
 import enum
 import functools
+import io
 import math
 import pickle
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -18,7 +20,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fxopt.tracing import CaptureError, InputError, capture
+from fxopt.tracing import CaptureError, InputError, capture, install_checks
 from fxopt.tracing.same_values import same_value
 
 X = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))
@@ -222,6 +224,36 @@ def test_a_check_that_does_not_hold_for_the_example_itself_is_dropped() -> None:
     array = np.ones(2).view(Restless)
     gm = capture(Applies(lambda x, by: x * len(by), taped=False).eval(), (X, array))
     torch.testing.assert_close(gm(X, array), X * 2)
+
+
+class Unwritable:
+    def __reduce__(self) -> Any:
+        raise pickle.PickleError("no copy of this can be written")
+
+
+UNPICKLED: dict[str, tuple[Callable[[], Any], Any]] = {
+    "a lambda": (lambda: lambda x: x * 2, 3),
+    "a lock": (threading.Lock, None),
+    "a lambda in a list": (lambda: [lambda x: x * 2], (3,)),
+    "an object that refuses": (Unwritable, Settings(1.0)),
+    "an object that holds a lock": (lambda: Scale(threading.Lock()), Settings(1.0)),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", UNPICKLED)
+def test_a_value_that_pickle_cannot_write_is_checked_by_its_type_after_loading(name: str) -> None:
+    make, other = UNPICKLED[name]
+    gm = capture(Applies(lambda x, by: x * 2, taped=False).eval(), (X, make()))
+    file = io.BytesIO()
+    torch.save(gm, file)
+    file.seek(0)
+    report = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(gm.meta["fxopt"]))))
+    for loaded in (pickle.loads(pickle.dumps(gm)), torch.load(file, weights_only=False)):
+        loaded.meta["fxopt"] = report
+        install_checks(loaded)
+        torch.testing.assert_close(loaded(X, make()), X * 2)
+        with pytest.raises(InputError, match=r"captured with by == .*, here it is .*: capture again with this"):
+            loaded(X, other)
 
 
 @pytest.mark.parametrize(
