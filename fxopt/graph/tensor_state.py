@@ -77,4 +77,5 @@ def same_bytes(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Check that two tensors of one kind have the same bits, so that NaN equals NaN."""
     if not is_plain(a) or a.is_quantized or not a.numel():
         return bool(torch.equal(a, b))
-    return torch.equal(a.contiguous().view(-1).view(torch.uint8), b.contiguous().view(-1).view(torch.uint8))
+    flat = (each.resolve_conj().resolve_neg().contiguous().view(-1) for each in (a, b))
+    return torch.equal(*(each.view(torch.uint8) for each in flat))

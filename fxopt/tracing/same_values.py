@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def same_value(one: Any, other: Any, seen: frozenset[int] = frozenset()) -> bool
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same_value(one[key], other[key], inner) for key in one)
     if isinstance(one, torch.Tensor) and one.layout is other.layout is torch.strided:
-        return _kind_of(one) == _kind_of(other) and same_bytes(one, other)
+        return _kind_of(one) == _kind_of(other) and (one.is_meta or same_bytes(one, other))
     if isinstance(one, FunctionType):
         return one.__code__ == other.__code__ and same_value(_referred(one), _referred(other), inner)
     if isinstance(one, MethodType):
@@ -58,7 +58,8 @@ def _kind_of(value: Any) -> tuple[Any, ...]:
 
 
 def _referred(function: FunctionType) -> tuple[Any, ...]:
-    return function.__defaults__, function.__kwdefaults__, [cell.cell_contents for cell in function.__closure__ or ()]
+    cells = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]  # an unset one has none
+    return function.__defaults__, function.__kwdefaults__, cells
 
 
 def _own_equality(one: Any, other: Any) -> bool | None:

@@ -83,6 +83,15 @@ def times(number: float) -> Callable[[Tensor], Tensor]:
     return lambda x: x * number
 
 
+def unset() -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        return x * 2 if x.dim() else number
+
+    if math.pi < 3:
+        number = X
+    return function
+
+
 def beside(**values: Any) -> dict[str, Any]:
     """The values beside a tensor, so that the graph takes the dict apart."""
     return {"t": X, **values}
@@ -101,6 +110,7 @@ class Applies(nn.Module):
         return self.function(x, by)
 
 
+TURN, SIZE = torch.tensor([1j]), torch.empty(2, device="meta")
 RELU, TWO, THREE, NAN = nn.ReLU(), Scale(2.0), Scale(3.0), torch.tensor([math.nan])
 REMEMBERS = [functools.lru_cache(times(number)) for number in (2.0, 3.0)]
 
@@ -144,6 +154,9 @@ VALUES: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[], Any], Any]
     "modules in a list": (lambda x, by: by[0](x), lambda: [RELU], [nn.ReLU()]),
     "a module in a partial": (lambda x, by: by(x), lambda: partial(RELU), partial(nn.ReLU())),
     "a module of Python": (lambda x, by: x * by.sqrt(4).real, lambda: math, cmath),
+    "a function of an unset name": (lambda x, by: by(x), unset, scaled),
+    "conjugate weights": (lambda x, by: by(x), lambda: partial(scaled, by=TURN.conj()), partial(scaled, by=TURN)),
+    "meta weights": (lambda x, by: x * len(by.args), lambda: partial(scaled, SIZE[:2]), partial(scaled, SIZE[1:])),
     "a function that remembers": (lambda x, by: by(x), lambda: REMEMBERS[0], REMEMBERS[1]),
 }  # fmt: skip
 
