@@ -204,5 +204,6 @@ def changed_dict(
     if dataclasses.is_dataclass(kind):
         return _dataclass_dict(kind, items, {name: change(part) for name, part in own_attributes(value).items()})
     new = copy.copy(value)
-    new.update(items)
+    for key, part in items.items():  # `update` of a Counter would add
+        new[key] = part
     return new

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cmath
+import collections
 import copy
 import dataclasses
 import enum
@@ -154,6 +155,7 @@ VALUES: dict[str, tuple[Callable[[Tensor, Any], Tensor], Callable[[], Any], Any]
     "modules in a list": (lambda x, by: by[0](x), lambda: [RELU], [nn.ReLU()]),
     "a module in a partial": (lambda x, by: by(x), lambda: partial(RELU), partial(nn.ReLU())),
     "a module of Python": (lambda x, by: x * by.sqrt(4).real, lambda: math, cmath),
+    "a counter": (lambda x, by: x * by["a"], lambda: collections.Counter("aab"), collections.Counter("ab")),
     "a function of an unset name": (lambda x, by: by(x), unset, scaled),
     "conjugate weights": (lambda x, by: by(x), lambda: partial(scaled, by=TURN.conj()), partial(scaled, by=TURN)),
     "meta weights": (lambda x, by: x * len(by.args), lambda: partial(scaled, SIZE[:2]), partial(scaled, SIZE[1:])),
