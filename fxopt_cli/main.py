@@ -90,17 +90,17 @@ def told(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remedy(command: str) -> str:
-    """Return what to do about a recipe that was refused, in the words of the command."""
-    return "--rest applies the rest." if command == "replay" else "fxopt replay --rest tells which parts still apply."
+    """Return the remedy for a recipe that was refused, in the words of the command."""
+    return "--rest takes it as it is." if command == "replay" else "fxopt replay --rest tells which parts still apply."
 
 
 def _fail(command: str, error: Exception, code: Exit, as_json: bool, remedy: str = "") -> None:
     """Write an error, and end the command with a code. `remedy` takes the place of the one for Python."""
     message = str(error)
     if remedy:
-        from fxopt.recipes.replay import NOTHING_CHANGED
+        from fxopt.recipes.replay import APPLIES_THE_REST, TAKES_IT
 
-        message = message.replace(NOTHING_CHANGED, remedy)
+        message = message.replace(APPLIES_THE_REST, remedy).replace(TAKES_IT, remedy)
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     if as_json:

@@ -36,14 +36,20 @@ def check_target(option: str, file: Path | None) -> None:
     """Check that a file can be written where an option says, before the work that it is to keep.
 
     Raises:
-        UsageError: there is no such folder, or the file is a folder.
+        UsageError: there is no such folder, the file is a folder, or it cannot be written there.
     """
     if file is None:
         return
-    if file.is_dir():
-        raise UsageError(f"{option} {file}: this is a folder; give a file")
-    if not file.parent.is_dir():
-        raise UsageError(f"{option} {file}: there is no folder {file.parent}; make it first")
+    try:
+        if file.is_dir():
+            raise UsageError(f"{option} {file}: this is a folder; give a file")
+        if not file.parent.is_dir():
+            raise UsageError(f"{option} {file}: there is no folder {file.parent}; make it first")
+        place = file if file.exists() else file.parent
+    except OSError as error:  # a name that is too long, or a folder that cannot be looked into
+        raise UsageError(f"{option} {file}: it cannot be written ({error.strerror})") from None
+    if not os.access(place, os.W_OK):
+        raise UsageError(f"{option} {file}: it cannot be written (no permission for {place})")
 
 
 class ModelFailedError(Exception):

@@ -240,7 +240,7 @@ class Pass(ReversibleTransformation, Generic[M]):
     def _turn_off(self, gm: GraphModule, site: str) -> tuple[Entry, ...]:
         if site not in self.sites_on(gm):
             known = ", ".join(self.sites_on(gm)) or "none"
-            raise RewriteError(f"{self.name} is off at {site}; it is on at {known}")
+            raise RewriteError(f"{self.name} has no site {site} on; it is on at {known}")
         return self._finish_site(gm, Ledger.of(gm).turn_off(GraphIndex(gm), self.site_id(site)))
 
     def resting_on(self, graph_module: GraphModule, site: str | None = None) -> tuple[Entry, ...]:

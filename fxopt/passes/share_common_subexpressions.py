@@ -153,7 +153,8 @@ class _Plan:
             return None
         module = self.index.module_of(node)
         target: Any = node.target if module is None else id(module)
-        return node.op, target, self._frozen(node.args), self._frozen(node.kwargs)
+        is_index = operation_name(node) == "getitem"  # there a list gathers rows, and a tuple is one place
+        return node.op, target, self._frozen(node.args, is_index), self._frozen(node.kwargs, is_index)
 
     def _is_size(self, node: Node) -> bool:
         if node.op not in ("call_function", "call_method") or is_tensor(node) or not calls_torchs_own(node):
@@ -162,16 +163,17 @@ class _Plan:
         on_sizes = operation_name(node) in _OF_NUMBERS and bool(read) and all(one in self.sizes for one in read)
         return on_sizes or is_metadata(node)
 
-    def _frozen(self, value: Any) -> Hashable:
+    def _frozen(self, value: Any, is_index: bool) -> Hashable:
         """Return an argument as a key: of nodes those with the same value are equal, of literals those of one type."""
         if isinstance(value, Node):
             return self.same.get(value, value)
         if isinstance(value, dict):
-            return "dict", tuple(sorted((name, self._frozen(one)) for name, one in value.items()))
-        if isinstance(value, list | tuple):  # as an index, a list gathers rows, and a tuple is one place
-            return "list" if isinstance(value, list) else "tuple", tuple(map(self._frozen, value))
+            return "dict", tuple(sorted((name, self._frozen(one, is_index)) for name, one in value.items()))
+        if isinstance(value, list | tuple):
+            kind = "list" if is_index and isinstance(value, list) else "tuple"
+            return kind, tuple(self._frozen(one, is_index) for one in value)
         if isinstance(value, slice):
-            return "slice", *map(self._frozen, (value.start, value.stop, value.step))
+            return "slice", *(self._frozen(one, is_index) for one in (value.start, value.stop, value.step))
         return type(value), repr(value)
 
 

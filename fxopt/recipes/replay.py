@@ -13,7 +13,8 @@ from fxopt.recipes.versions import other_versions
 from fxopt.workbench import Choice, PassState, Workbench
 from fxopt.workbench.verdicts import verdicts_of
 
-NOTHING_CHANGED = "Nothing was changed; strict=False applies the rest."
+APPLIES_THE_REST = "strict=False applies the rest."
+TAKES_IT = "strict=False takes it all the same."
 """The end of the sentence of a refusal; the page and the command name their own remedy in its place."""
 _FEW = 8
 _ROUNDS = 100
@@ -193,7 +194,7 @@ def _check(found: Replay) -> None:
         raise RecipeError(
             "\n".join(
                 [
-                    f"{many} cannot be applied; {what}. {NOTHING_CHANGED}",
+                    f"{many} cannot be applied; {what}. Nothing was changed; {APPLIES_THE_REST}",
                     *told,
                     *([f"- and {more} more"] if more > 0 else []),
                 ]
@@ -205,6 +206,6 @@ def _check(found: Replay) -> None:
         others = "; ".join(found.versions) or "the versions of all libraries are the same"
         raise RecipeError(
             "the model is that of the recipe, and the result is another one than it names. Its fingerprint may have "
-            f"been edited, or other libraries compute otherwise: {others}. {NOTHING_CHANGED}",
+            f"been edited, or other libraries compute otherwise: {others}. Nothing was changed; {TAKES_IT}",
             is_refusal=True,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from fxopt.evidence.engines import EngineRow, EnginesReport, compare_engines
@@ -46,7 +45,8 @@ def start(session: Session) -> None:
 
 def _show(session: Session, found: EnginesReport) -> None:
     st.markdown(f"**{escaped(found.verdict)}**")
-    st.dataframe(pd.concat([_with_passes(session), found.frame]), key="table of engines", hide_index=True)
+    rows = EnginesReport((*_with_passes(session), *found.rows))
+    st.dataframe(rows.frame, key="table of engines", hide_index=True)
     stopped = f" Stopped early: {found.stopped}." if found.stopped else ""
     st.caption(
         "Each against the original, in CPU time of one thread. The set-up, in seconds on the wall, is the export, the "
@@ -54,9 +54,9 @@ def _show(session: Session, found: EnginesReport) -> None:
     )
 
 
-def _with_passes(session: Session) -> pd.DataFrame:
+def _with_passes(session: Session) -> tuple[EngineRow, ...]:
     """Return the row of the graph as it is now, where it was measured; else no row."""
     measurement = session.measurement
     if measurement is None or measurement.choices != session.workbench.choices or measurement.job.result is None:
-        return EnginesReport(()).frame
-    return EnginesReport((EngineRow(WITH_PASSES, latency=measurement.job.result),)).frame
+        return ()
+    return (EngineRow(WITH_PASSES, latency=measurement.job.result),)

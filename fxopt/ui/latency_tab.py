@@ -15,6 +15,7 @@ from fxopt.ui.engine_search import KEY as OTHER_ENGINES
 from fxopt.ui.engine_search import other_engines
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.fault import all_or_nothing
+from fxopt.ui.folders import is_served_here
 from fxopt.ui.job import GraphJob, Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.markdown import counted, escaped
@@ -58,7 +59,8 @@ def _draw(session: Session) -> None:
         blame(session, "latency")
     tuning(session)
     other_sizes(session)
-    other_engines(session)
+    if is_served_here():  # others would wait in line for the set-up of three engines
+        other_engines(session)
 
 
 def _is_slower(report: LatencyReport) -> bool:

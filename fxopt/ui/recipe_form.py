@@ -9,7 +9,7 @@ import streamlit as st
 from fxopt.models import ZOO, LocalFolder
 from fxopt.models.local_folder import name_of
 from fxopt.recipes import Model, Recipe, RecipeError, Replay
-from fxopt.recipes.replay import NOTHING_CHANGED
+from fxopt.recipes.replay import TAKES_IT
 from fxopt.ui.acts import replay
 from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
@@ -123,7 +123,7 @@ def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError
     name = escaped(Path(outcome.file).name)
     apply_rest = acting(session, lambda: _apply_rest(session, outcome))
     if not refusal.problems:
-        told = str(refusal).removesuffix(NOTHING_CHANGED).rstrip()
+        told = str(refusal).removesuffix(f"Nothing was changed; {TAKES_IT}").rstrip()
         st.error(f"**{name} was refused, and the work is as it was:** {escaped(told)}", icon=":material/block:")
         if refusal.is_refusal:
             st.button("Load it all the same", key="apply rest", on_click=apply_rest)

@@ -121,7 +121,7 @@ def test_a_result_that_the_recipe_does_not_name_ends_with_1(tmp_path: Path) -> N
     file.write_text(json.dumps(content))
     told = refused("replay", str(file), NET, code=1)
     assert "another one than it names" in told
-    assert told.endswith("--rest applies the rest."), "not the words for Python"
+    assert told.endswith("Nothing was changed; --rest takes it as it is."), "not the words for Python"
     assert answer("replay", str(file), NET, "--rest", code=1)["is_same"] is False
 
 
@@ -341,8 +341,18 @@ def test_a_file_that_cannot_be_written_is_told_before_the_work(command: str, opt
     for file, told in (
         (folder, f"{option} {folder}: this is a folder; give a file"),
         (tmp_path / "no" / "made.svg", f"{option} {tmp_path}/no/made.svg: there is no folder {tmp_path}/no; make it"),
+        (tmp_path / f"{'a' * 300}.svg", "it cannot be written (File name too long)"),
     ):
         assert told in refused(command, "nowhere.py", "--all", option, str(file))
+
+
+def test_a_disk_that_is_full_by_the_end_of_the_work_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: Any, **kwargs: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    told = refused("draw", "digits_conv_net", "--out", str(tmp_path / "net.dot"))
+    assert told.endswith("net.dot cannot be written (No space left on device)")
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ SHARED: dict[str, tuple[Forward, list[str]]] = {
     "a layer": (lambda m, x: m.linear(x).tanh() * m.linear(x), ["linear_1"]),
     "a parameter": (lambda m, x: (m.linear.weight * 2).sum() * (m.linear.weight * 2).mean() + x, ["mul_1"]),
     "new tensors": (lambda m, x: x * torch.arange(4) + torch.arange(4), ["arange_1"]),
+    "a list and a tuple": (lambda m, x: torch.cat([x, x]).tanh() * torch.cat((x, x)), ["cat_1"]),
     "a write before both": (lambda m, x: (y := (x * 2).add_(1)).tanh() * y.tanh(), ["tanh_1"]),
 }
 

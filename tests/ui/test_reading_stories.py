@@ -142,6 +142,16 @@ def test_the_original_is_measured_in_engines_beside_the_passes_that_are_on(
     assert len(app.dataframe[0].value) == 3, "the answer is about the original, and holds still"
 
 
+def test_visitors_of_a_workshop_do_not_wait_for_the_set_up_of_engines(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(latency_tab, "is_served_here", lambda: False)
+    app.session_state["evidence"] = "Latency"
+    app.run()
+    assert not app.exception
+    assert f"search {engine_search.KEY}" not in [button.key for button in app.button]
+
+
 def test_a_click_on_the_graph_selects_and_folds(app: AppTest) -> None:
     before = session(app).view.unfolded
     fold(session(app), "stem")
