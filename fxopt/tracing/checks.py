@@ -335,10 +335,11 @@ class ModeCheck:
     line: SourceLine | None
 
     def check(self, inputs: Mapping[str, Any]) -> None:
-        here = MODES[self.mode].of()
+        mode = MODES[self.mode]
+        here = mode.of()
         if here != self.value:
             raise InputError(
-                f"captured where {self}, here it is {here}; {_other_way(self.line)}: "
+                f"captured where {self}, here it is {here}; {_other_way(self.line, mode.trial is not None)}: "
                 "call the graph in that mode, or capture again in this one"
             )
 
@@ -346,9 +347,9 @@ class ModeCheck:
         return f"{self.mode} is {self.value}"
 
 
-def _other_way(line: SourceLine | None) -> str:
+def _other_way(line: SourceLine | None, is_shown: bool = True) -> str:
     asked = f"asks at {briefly(line)}, and " if line else ""
-    return f"the model {asked}goes another way there"
+    return f"the model {asked}{'goes' if is_shown else 'may go'} another way there"
 
 
 Check = (

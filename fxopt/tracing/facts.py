@@ -21,6 +21,14 @@ Change = Callable[[torch.Tensor], torch.Tensor | None]
 """Gives a tensor of the same values, as far as its dtype holds them, of which a fact is another; None if it cannot."""
 
 
+def changed_by(change: Change, x: torch.Tensor) -> torch.Tensor | None:
+    """Return `x` as it is after a change; None where there is no such change, as of the strides of a sparse tensor."""
+    try:
+        return change(x)
+    except RuntimeError:  # torch has no such operation on this kind of tensor
+        return None
+
+
 @dataclass(frozen=True)
 class Fact:
     """A fact of a tensor: `of` puts it into words, `others` give tensors of which it is another.

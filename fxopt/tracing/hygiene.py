@@ -55,7 +55,7 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
     modules = [_ModuleState(module) for module in model.modules()]
     contents = _contents_of(model)
     parameters = PreservedParameters(model)
-    with _preserved_modes(), _preserved_generators(seed, before.drawn), parameters:
+    with _preserved_modes(), _preserved_generators(seed, before.drawn):
         try:
             yield before
         finally:
@@ -63,7 +63,6 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                 before.assigned += [f"{state.kind.__name__}.{name}" for name in state.bring_back()]
             for container, content in contents:
                 _refill(container, content)
-            parameters.bring_back()
             with torch.no_grad():
                 for buffer, (value, version) in zip(before.buffers, values):
                     if _version(buffer) != version or not has_same_values(buffer, value):
@@ -71,6 +70,7 @@ def preserved(model: nn.Module, seed: int | None = None) -> Iterator[Before]:
                             buffer.copy_(value)
                     if buffer.requires_grad != value.requires_grad:
                         buffer.detach_()  # the values written into it need a gradient
+            parameters.bring_back()
 
 
 def _version(buffer: torch.Tensor) -> int:

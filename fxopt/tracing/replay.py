@@ -12,7 +12,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.tracing.checks import InputError, InputPath
-from fxopt.tracing.facts import Change
+from fxopt.tracing.facts import Change, changed_by
 from fxopt.tracing.hygiene import REPLAY_SEED, preserved
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.sizes import InputSize
@@ -31,7 +31,7 @@ class Setting:
     def applied(self, inputs: Inputs) -> list[torch.Tensor]:
         """Return copies of the tensors of `inputs`, changed."""
         copies = [(self.changes.get(each.path), copy) for each, copy in zip(inputs.tensors, inputs.copies())]
-        changed = [(change(copy) if change is not None else copy, copy) for change, copy in copies]
+        changed = [(changed_by(change, copy) if change is not None else copy, copy) for change, copy in copies]
         return [copy if new is None else new for new, copy in changed]
 
 

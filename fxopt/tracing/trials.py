@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 from fxopt.graph.nodes import SourceLine
 from fxopt.tracing.checks import Check, FactCheck, InputPath, ModeCheck
-from fxopt.tracing.facts import FACTS, MODES, Change
+from fxopt.tracing.facts import FACTS, MODES, Change, changed_by
 from fxopt.tracing.inputs import Inputs
 from fxopt.tracing.replay import Setting, compare_at
 
@@ -64,7 +64,7 @@ class Trials:
         """Return the answers that `other` gives for the inputs of which it changes the fact."""
         of, found = FACTS[name].of, {}
         for path, tensor in self._tensors.items():
-            changed = other(tensor)
+            changed = changed_by(other, tensor)
             if changed is not None and of(changed) != of(tensor):
                 found[path] = of(changed)
         return found

@@ -167,3 +167,16 @@ def test_the_input_that_matters_is_named_and_the_other_is_free() -> None:
         InputError, match=r"y is contiguous, here it is not contiguous; the model asks at test_facts\.py"
     ):
         gm(X, TRANSPOSED)
+
+
+class Dense(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        dense = x.to_dense()
+        len(dense)
+        return dense * 2.0 if dense.is_contiguous() else dense * 3.0
+
+
+def test_an_input_of_which_no_other_strides_are_to_be_had_is_captured() -> None:
+    sparse = X.to_sparse()
+    gm = capture(Dense().eval(), (sparse,))
+    torch.testing.assert_close(gm(sparse), X * 2)

@@ -20,7 +20,8 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
 from fxopt.process.one_at_a_time import one_at_a_time
-from fxopt.tracing import CaptureError, capture, rungs
+from fxopt.tracing import CaptureError, capture, preserved_parameters, rungs
+from fxopt.tracing.hygiene import preserved
 from tests.tracing.zoo import Convolutions, DecidesBySize, Perceptron, build, image, vector
 
 
@@ -349,3 +350,25 @@ def test_parameters_that_forward_writes_to_are_as_before(how: str) -> None:
     assert model.linear.weight is weight
     assert weight.data_ptr() == place
     assert torch.equal(weight.data, data)
+
+
+def test_a_large_model_whose_forward_writes_to_a_parameter_is_told_to_be_loaded_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preserved_parameters, "MOST_COPIED", 8)
+    with (
+        pytest.warns(UserWarning, match=r"parameter linear\.weight, .* load the model again"),
+        preserved(model := build(lambda: Prototypes("times a number"))),
+    ):
+        model(torch.rand(2, 4))
+
+
+def test_an_operator_that_torch_compiles_works_after_a_capture_as_before() -> None:
+    class Branches(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,))
+
+    x = torch.rand(3)
+    with preserved(Branches()):
+        torch.testing.assert_close(Branches()(x), x.sin())
+    torch.testing.assert_close(Branches()(x), x.sin())
