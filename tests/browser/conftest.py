@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from tests.browser.chromium import CHROMIUM, CHROMIUM_OPTIONS
 from tests.browser.graph import SCRIPT, Graph, OpenGraph
@@ -25,6 +25,8 @@ collect_ignore = [
     "overtaken_script.py",
     "sides_script.py",
 ]  # pages and a script, which are run by tests
+
+expect.set_options(timeout=30_000)  # as long as an act waits: these tests ask whether, and benchmarks how soon
 
 STORED = "cookies,local_storage,indexeddb,service_workers,cache_storage"
 """All that a page may keep in its profile; the rest ends with the page."""
