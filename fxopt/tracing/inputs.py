@@ -220,10 +220,20 @@ def _holds(check: Check, given: Mapping[str, Any]) -> bool:
     return True
 
 
+def _has_objects(value: Any) -> bool:
+    """Return whether a container has objects at any depth, which may be written to later; False if it has itself."""
+    if not isinstance(value, (list, tuple, dict)):
+        return is_plain_object(value)
+    try:
+        return any(_has_objects(part) for _, part in _items(value))
+    except RecursionError:
+        return False
+
+
 def _structure_checks(path: InputPath, value: Any) -> Iterator[Check]:
     if isinstance(value, torch.Tensor):
         yield TensorCheck(path, value.dim())
-    elif isinstance(value, (list, tuple, dict)) and dismantle(value)[1]:
+    elif isinstance(value, (list, tuple, dict)) and (dismantle(value)[1] or _has_objects(value)):
         yield KeysCheck(path, tuple(value)) if isinstance(value, dict) else LengthCheck(path, len(value))
         for key, part in _items(value):
             yield from _structure_checks(InputPath(path.argument, (*path.steps, Step(key))), part)

@@ -182,6 +182,18 @@ def test_a_list_that_was_written_to_since_is_another_value() -> None:
         gm(X, numbers)
 
 
+@pytest.mark.parametrize("within", [lambda one: [one], lambda one: {"a": (one,)}], ids=["a list", "a tuple in a dict"])
+def test_an_object_in_a_container_that_was_written_to_since_is_another_value(within: Callable[[Any], Any]) -> None:
+    settings = Settings(2.0)
+    read = (lambda by: by[0].scale) if isinstance(within(settings), list) else (lambda by: by["a"][0].scale)
+    model = Applies(lambda x, by: x * read(by), taped=False).eval()
+    gm = capture(model, (X, within(settings)))
+    torch.testing.assert_close(gm(X, within(Settings(2.0))), X * 2)
+    settings.scale = 3.0
+    with pytest.raises(InputError, match=r"captured with by.*\.scale == 2\.0, here it is 3\.0"):
+        gm(X, within(settings))
+
+
 def test_a_dict_with_another_key_is_refused_with_the_keys_named() -> None:
     gm = capture(Applies(lambda x, by: x * by["a"] if "b" in by else x, taped=False).eval(), (X, {"a": X, "b": X}))
     torch.testing.assert_close(gm(X, {"b": X, "a": X}), X * X)
