@@ -22,6 +22,7 @@ from fxopt.errors import FxoptError
 from fxopt.evidence.difference import same_bits
 from fxopt.process.defaults import with_steady_defaults
 from fxopt.process.locks import free_in_forks
+from fxopt.tracing.preserved_parameters import PreservedParameters
 
 _SEED = 0
 
@@ -128,7 +129,8 @@ def copied(value: Any, change: Callable[[Tensor], Tensor] = Tensor.clone) -> Any
 
 @contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
-    """Brings back buffers that running the model changes: counts of batches, running means, caches."""
+    """Bring back what a run changes: buffers (counts of batches, running means, caches), and parameters."""
+    parameters = PreservedParameters(model)
     held = [
         (module, name, buffer, buffer.clone())
         for module in model.modules()
@@ -144,6 +146,7 @@ def left_as_it_was(model: nn.Module) -> Iterator[None]:
             if not same_bits(buffer, saved):
                 with torch.inference_mode(buffer.is_inference()), torch.no_grad():
                     buffer.copy_(saved)
+        parameters.bring_back()
 
 
 def run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

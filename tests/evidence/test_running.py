@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fxopt.evidence.latency import measure
 from fxopt.evidence.running import copied, leaves_of, left_as_it_was, run
 
 Pair = namedtuple("Pair", ["left", "right"])
@@ -82,6 +83,24 @@ def test_counts_of_a_batch_norm_in_training_come_back() -> None:
     assert norm.num_batches_tracked is not None
     assert norm.num_batches_tracked.item() == 0
     assert torch.equal(norm.running_mean, torch.zeros(2))
+
+
+class Prototypes(nn.Linear):
+    """Writes to its weight in each run, as a model does that normalizes its prototypes."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.weight.mul_(1.5)
+        return super().forward(x)
+
+
+def test_parameters_that_forward_writes_to_come_back() -> None:
+    model, x = Prototypes(2, 3), torch.ones(1, 2)
+    before, place = model.weight.clone(), model.weight.data_ptr()
+    assert torch.equal(run(model, (x,), {}), run(model, (x,), {}))
+    measure(model, model, (x,), rounds=1)
+    assert torch.equal(model.weight, before)
+    assert model.weight.data_ptr() == place
 
 
 def test_buffers_come_back_after_a_failure_too() -> None:
