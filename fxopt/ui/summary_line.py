@@ -48,6 +48,8 @@ def _is_done(work: object) -> Hashable:
 def _draw(session: Session) -> None:
     figures = [*_counts(session), *_sizes(session), _flops(session), _error(session), _latency(session)]
     st.html(f'<div class="summary" role="group" aria-label="Before and now">{"".join(map(_told, figures))}</div>')
+    if _is_counting(session):  # behind the line, which else would move by a place, and stand there twice for a moment
+        st.fragment(_until_counted, run_every=POLL_SECONDS)(session)
 
 
 def _told(figure: Figure) -> str:
@@ -105,16 +107,19 @@ def _flops(session: Session) -> Figure:
         return Figure("FLOPs", "Cost", title=told)
     costs = [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]
     if None in costs:
-        st.fragment(_until_counted, run_every=POLL_SECONDS)(session)
         return Figure("FLOPs", "Cost", title=told)
     before, now = (one.told(one.of_all(one.parts)).removesuffix("FLOP") for one in costs if one is not None)
     return Figure("FLOPs" if unit == "FLOP" else "moved", "Cost", before, now)
 
 
+def _is_counting(session: Session) -> bool:
+    unit = counted_unit()
+    return unit in ("FLOP", "byte") and None in [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]
+
+
 def _until_counted(session: Session) -> None:
     """Draw the page anew once the FLOPs are counted: the tab that counts them is drawn after this line."""
-    unit = counted_unit()
-    if unit is None or None not in [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]:
+    if not _is_counting(session):
         st.rerun()
 
 
