@@ -191,7 +191,7 @@ def _viewed(session: Session, view: Mapping[str, Any]) -> tuple[ViewState, list[
             session.begun[1],
             looked_at=texts["looked_at"],
             selected=texts["selected"],
-            shown=graph if is_one else "Now",  # type: ignore[arg-type]
+            shown=graph if is_one else "Original" if texts["side"] == "Original" else "Now",  # type: ignore[arg-type]
             together=graph if graph in _GRAPHS[2:] else None,  # type: ignore[arg-type]
             unfolded=(session.opened.blocks | modules.intersection(lists["open"])) - set(lists["shut"]),
         ),
@@ -219,7 +219,7 @@ def _choose_beside(view: Mapping[str, Any]) -> None:
             st.session_state[key] = value if isinstance(value, str) else first
 
 
-_TEXTS = ("looked_at", "selected", "graph")
+_TEXTS = ("looked_at", "selected", "graph", "side")
 
 
 def _as_data(view: ViewState, blocks: frozenset[str]) -> dict[str, str | tuple[str, ...]]:
@@ -228,6 +228,7 @@ def _as_data(view: ViewState, blocks: frozenset[str]) -> dict[str, str | tuple[s
         "looked_at": view.looked_at,
         "selected": view.selected,
         "graph": view.together or view.shown,
+        "side": "Original" if view.together and view.shown == "Original" else "",
         "open": tuple(sorted(opened - blocks)),
         "shut": tuple(sorted(blocks - opened)),
     }

@@ -9,7 +9,7 @@ from fxopt.ui.acts import alone
 from fxopt.ui.markdown import counted
 from fxopt.ui.session import Session
 from fxopt.ui.view_state import Shown
-from fxopt.ui.viewing import beside, select
+from fxopt.ui.viewing import beside, newest_with, select
 from fxopt.view.revealing import modules_hiding
 from fxopt.workbench import PassState, SiteState
 from fxopt.workbench.copies import families_of
@@ -22,8 +22,8 @@ def go_to(session: Session, name: str, told: str = "") -> None:
     the place among others, for the graph to show.
     """
     select(session, name)
-    if session.view.together:  # of two boxes, the new one
-        session.view = replace(session.view, shown="Now" if name in session.view_of("Now").by_name else "Original")
+    if session.view.together:
+        session.view = replace(session.view, shown=newest_with(session, name))
     seen = next((one for one in _seen_for(session, name) if _views(session, one)), "")
     opened = frozenset[str]().union(*(modules_hiding(session.view_of(shown), seen) for shown in _views(session, seen)))
     session.view = replace(

@@ -13,7 +13,7 @@ from fxopt.ui.downloads import downloads
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 from fxopt.ui.view_state import Shown, Together
-from fxopt.ui.viewing import unfold
+from fxopt.ui.viewing import newest_with, unfold
 
 VIEWS = (*get_args(Shown), *get_args(Together))
 
@@ -67,5 +67,6 @@ def _show(session: Session) -> None:
     chosen = st.session_state["shown"]
     if chosen in get_args(Together):
         session.view = replace(session.view, together=chosen, since=None)
+        session.view = replace(session.view, shown=newest_with(session, session.view.selected))
     elif chosen in get_args(Shown):  # after a run in which it was absent, Streamlit has None there
         session.view = replace(session.view, shown=chosen, together=None, since=None)

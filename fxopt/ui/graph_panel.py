@@ -24,7 +24,7 @@ from fxopt.ui.session import Session
 from fxopt.ui.summary_line import summary_line
 from fxopt.ui.turns import FIRST_DRAWINGS
 from fxopt.ui.view_state import Shown
-from fxopt.ui.viewing import fold, select
+from fxopt.ui.viewing import fold, newest_with, select
 from fxopt.ui.waiting import result_soon
 from fxopt.view import VisibleGraph, visible
 from fxopt.view.comparison import GONE
@@ -151,7 +151,7 @@ def _select(session: Session, name: str, shown: str) -> None:
     elif shown != "Diff":
         session.view = replace(session.view, shown="Original" if shown == "Original" else "Now")
     elif name and not name.startswith("@"):
-        session.view = replace(session.view, shown="Now" if name in session.view_of("Now").by_name else "Original")
+        session.view = replace(session.view, shown=newest_with(session, name))
 
 
 def _reveal(session: Session, name: str, shown: str) -> None:

@@ -41,6 +41,11 @@ def show(session: Session, shown: Shown) -> None:
     session.view = replace(session.view, shown=shown)
 
 
+def newest_with(session: Session, name: str) -> Shown:
+    """Return the graph of which the inspector tells where both are in sight: of two boxes, the new one."""
+    return "Original" if name in session.view_of("Original").by_name.keys() - session.view_of("Now").by_name else "Now"
+
+
 def unfold(session: Session, paths: frozenset[str]) -> None:
     """Open these modules, and fold all others."""
     session.view = replace(session.view, unfolded=paths, revealed=frozenset())

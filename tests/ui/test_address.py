@@ -11,12 +11,13 @@ from streamlit.testing.v1 import AppTest
 
 from fxopt.edits import SetArgument
 from fxopt.recipes.link import Link
-from fxopt.ui import address
+from fxopt.ui import address, graph_panel
 from fxopt.ui.command import PAGE
 from fxopt.ui.own_models import OwnModel, offer
+from fxopt.ui.viewing import select
 from tests.cli.models import make
 from tests.quick import third
-from tests.ui.visitor import FOLD, assert_usable, session, switch
+from tests.ui.visitor import FOLD, assert_usable, session, switch, texts
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +72,22 @@ def test_passes_sites_edits_view_folding_and_selection_are_restored() -> None:
     assert not there.toast
     switch(there, FOLD, False)
     assert parameters(there) != held
+
+
+def test_in_diff_the_inspector_tells_of_the_same_graph_after_a_reload() -> None:
+    app = at(model="digits_transformer")
+    switch(app, "MergeLinears", True)
+    of = session(app)
+    select(of, "block1_attention_key")
+    for shown in ("Original", "Diff"):
+        app.segmented_control(key="shown").set_value(shown).run()
+    assert of.view.shown == "Now", "of two boxes, the new one"
+    for box, shown in (("block1_attention_key", "Now"), ("block1_attention_key~", "Original")):
+        graph_panel._select(of, box, "Diff")
+        app.run()
+        there = at(**parameters(app))
+        assert (session(there).view.selected, session(there).view.shown) == ("block1_attention_key", shown)
+        assert texts(there) == texts(app)
 
 
 def test_what_is_not_here_is_told_and_the_rest_applied() -> None:
