@@ -51,6 +51,8 @@ def read_bookmark(text: str, lesson_of: Callable[[str], Lesson]) -> tuple[str, d
     The text may come from anyone. It leads to a step of a lesson, and says which ones count as passed; a step that is
     not passed is judged anew. Figures are not in it.
 
+    A lesson by its id alone begins at its first step.
+
     Args:
         lesson_of: returns the lesson of an id, or raises a `LessonError`.
 
@@ -64,9 +66,20 @@ def read_bookmark(text: str, lesson_of: Callable[[str], Lesson]) -> tuple[str, d
     return (ways[0].lesson.id if parts[0] else ""), {way.lesson.id: way for way in ways}
 
 
+def visiting(way: Progress) -> Progress:
+    """Return the way of a learner who is shown another one's: the same step, and nothing passed, tried or answered.
+
+    The steps before it count as skipped.
+    """
+    states = [StepProgress(was_skipped=i < way.at) for i in range(len(way.steps))]
+    return Progress(way.lesson, way.at, states)
+
+
 def _read(text: str, lesson_of: Callable[[str], Lesson]) -> Progress:
     name, *numbers = text.split("_")
     lesson = lesson_of(name)
+    if not numbers:
+        return Progress(lesson)
     if len(numbers) < 2 or len(numbers) > MOST_STEPS + 1 or not re.fullmatch(r"\d{1,2}", numbers[0], re.ASCII):
         raise LessonError(f"the bookmark of {name} is broken: a part of it may have been lost on its way")
     states = [_read_step(code, name) for code in numbers[1:]]

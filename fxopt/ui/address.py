@@ -1,8 +1,8 @@
 """The address of the page: it holds the visitor's view, and a reload, back, forward or a sent link restores it.
 
-``model``, ``folder``, ``batch`` and ``sequence`` are texts, ``state`` is a `fxopt.recipes.link.Link`, and ``lesson`` a
-bookmark of the lessons, open or closed (`fxopt.lessons.bookmark`). All that is as it is when the model opens is
-left out.
+``model``, ``folder``, ``batch`` and ``sequence`` are texts, ``state`` is a `fxopt.recipes.link.Link`, ``lesson`` a
+bookmark of the lessons, open or closed (`fxopt.lessons.bookmark`), and ``browser`` the mark of the browser that wrote
+the bookmark. All that is as it is when the model opens is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fxopt.models import LocalFolder
 from fxopt.models.local_folder import name_of
 from fxopt.recipes import RecipeError
 from fxopt.recipes.link import Link, same_steps
+from fxopt.ui.browser_mark import browser_mark
 from fxopt.ui.fault import MOST_TOLD, all_or_nothing, complain
 from fxopt.ui.folders import MOST_TEXT
 from fxopt.ui.learning import bookmark, come_back
@@ -53,6 +54,8 @@ class Asked:
     sequence: int | None = None
     state: str = ""
     lesson: str = ""
+    browser: str = ""
+    """The mark of the browser that wrote the bookmark in ``lesson``."""
     is_step: bool = False
     """Whether the visitor came by back or forward, so that the address is a step of the history already."""
 
@@ -63,7 +66,9 @@ class Asked:
             complain("The folder in the address is too long to be one.")
             return cls()
         sizes = {axis: _size(axis, parameters[axis]) for axis in ("batch", "sequence") if axis in parameters}
-        texts = {name: parameters[name] for name in ("model", "folder", "state", "lesson") if name in parameters}
+        texts = {
+            name: parameters[name] for name in ("model", "folder", "state", "lesson", "browser") if name in parameters
+        }
         return cls(**texts, **sizes)  # type: ignore[arg-type]
 
 
@@ -137,7 +142,7 @@ def honor(session: Session | None) -> None:
 
 def _come_back(asked: Asked) -> None:
     try:
-        come_back(asked.lesson, is_step=asked.is_step)
+        come_back(asked.lesson, is_own=asked.browser == browser_mark(), is_step=asked.is_step)
     except LessonError as error:
         complain(f"**The lesson in the address could not be opened.** {escaped(str(error))[:MOST_TOLD]}")
 
@@ -258,6 +263,8 @@ def address_of(session: Session) -> dict[str, str]:
         found["state"] = state
     if lesson := bookmark():
         found["lesson"] = lesson
+        if mark := browser_mark():
+            found["browser"] = mark
     return found
 
 

@@ -11,7 +11,7 @@ import streamlit as st
 
 from fxopt.edits import Edit
 from fxopt.lessons import Lesson, LessonError, Progress, Seen, Snapshot, lessons, snapshot_of
-from fxopt.lessons.bookmark import CLOSED, LIST, bookmark_of, read_bookmark
+from fxopt.lessons.bookmark import CLOSED, LIST, bookmark_of, read_bookmark, visiting
 from fxopt.lessons.errors import unknown
 from fxopt.lessons.needs import Needs
 from fxopt.ui.acts import alone
@@ -212,17 +212,19 @@ def bookmark() -> str:
     return ("" if mine.is_open else CLOSED) + bookmark_of(mine.ways, mine.lesson)
 
 
-def come_back(text: str, *, is_step: bool) -> None:
+def come_back(text: str, *, is_own: bool, is_step: bool) -> None:
     """Show the lessons as a bookmark does. All that the visitor did stays: it adds the rest.
 
     Args:
+        is_own: whether this browser wrote the bookmark. One that was sent shows its step, if its panel is open, and
+            brings nothing that its sender did.
         is_step: whether the visitor came by back or forward, so that an empty bookmark closes the panel.
 
     Raises:
         LessonError: it is no bookmark; or a lesson in it is not here, and the others are shown.
     """
     mine = learning()
-    if not text:
+    if not text or (text.startswith(CLOSED) and not is_own):
         mine.is_open = mine.is_open and not is_step
         return
     is_open, text = not text.startswith(CLOSED), text.removeprefix(CLOSED)
@@ -233,6 +235,8 @@ def come_back(text: str, *, is_step: bool) -> None:
         raise LessonError(unknown("lesson", gone[0], offered))
     parts = ("" if name in gone else part for name, part in zip(names, text.split(LIST)))
     shown, ways = read_bookmark(LIST.join(parts), offered.__getitem__)
+    if not is_own:
+        ways = {name: visiting(way) for name, way in ways.items() if name == shown}
     mine.ways = ways | mine.ways
     if is_step or not mine.is_open:
         mine.is_open, mine.lesson = is_open, shown

@@ -39,6 +39,7 @@ class OwnServer:
             raise FxoptError(
                 "Streamlit serves a page in this process already, and can serve one; call fxopt.explore elsewhere"
             )
+        from fxopt.ui.browser_mark import MarkBrowser
         from fxopt.ui.fault import redraw_if_unreadable
         from fxopt.ui.outside import ask_nobody
         from fxopt.ui.upload_gate import UploadGate
@@ -50,7 +51,7 @@ class OwnServer:
         self.token = secrets.token_urlsafe(24)
         app = st.App(PAGE, on_script_error=redraw_if_unreadable)  # from here on Streamlit reads the settings beside it
         load_config_options({"server_address": HERE, "server_port": self.port, "server_headless": True})
-        gate = TokenGate(UploadGate(app), self.token, f"fxopt-{self.port}")
+        gate = TokenGate(MarkBrowser(UploadGate(app)), self.token, f"fxopt-{self.port}")
         config = uvicorn.Config(
             gate, ws="websockets-sansio", log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )

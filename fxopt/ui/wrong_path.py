@@ -10,6 +10,7 @@ from streamlit import config
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OF_STREAMLIT = ("_stcore", "static", "media", "component", "app", "vendor")
 """The first parts of paths that Streamlit answers."""
@@ -18,12 +19,12 @@ OF_STREAMLIT = ("_stcore", "static", "media", "component", "app", "vendor")
 class LeadBack:
     """Send a browser that asks for a page anywhere else to the page; the query, which may hold a state, goes along."""
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+    def __init__(self, app: Application) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         base = f"/{str(config.get_option('server.baseUrlPath') or '').strip('/')}".rstrip("/")
-        if scope["type"] != "http" or not is_lost(scope["path"], base) or not _wants_a_page(scope):
+        if scope["type"] != "http" or not is_lost(scope["path"], base) or not wants_a_page(scope):
             await self.app(scope, receive, send)
             return
         query = scope.get("query_string") or b""
@@ -47,6 +48,7 @@ def is_lost(path: str, base: str = "") -> bool:
     return bool(parts) and parts[0] not in OF_STREAMLIT and "." not in parts[-1]
 
 
-def _wants_a_page(scope: Scope) -> bool:
+def wants_a_page(scope: Scope) -> bool:
+    """Return whether a request of HTTP is that of a browser for a page, rather than for one of its files."""
     accepted = b"".join(value for name, value in scope["headers"] if name.lower() == b"accept")
     return scope["method"] == "GET" and b"text/html" in accepted

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from fxopt.lessons import Lesson, lesson_named, lessons
 from fxopt.lessons.acts import Act
@@ -18,7 +18,7 @@ from fxopt.lessons.lesson import Step
 from fxopt.ui.lesson_places import PLACES
 from tests.browser.test_own_rule import write
 from tests.browser.test_passes_on_the_page import serious
-from tests.browser.visitor import APP, FOLD, MOMENT_MS, Open, Visitor, settled
+from tests.browser.visitor import APP, FOLD, MOMENT_MS, TOUR_ENDED, Open, Visitor, settled
 
 pytestmark = pytest.mark.browser
 
@@ -216,7 +216,9 @@ class Learner:
             tab.click()
 
 
-def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step(page: Page, with_code: str) -> None:
+def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step_but_no_sent_link_does(
+    page: Page, with_code: str, browser: Browser
+) -> None:
     learner, lesson = Learner(Visitor(page, with_code)), lesson_named("division")
     page.get_by_role("button", name="Lessons").click()
     sees(learner.panel.get_by_role("heading", name="Lessons", exact=True))
@@ -239,6 +241,15 @@ def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step(page
     sees(learner.panel.get_by_text("The run agrees with you."))
     expect(learner.panel.get_by_role("radio").nth(0)).to_be_checked()
     learner.visitor.sees_badge("1 site on")
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, reduced_motion="reduce")
+    context.add_init_script(TOUR_ENDED)
+    try:
+        other = Learner(Visitor(context.new_page(), page.url))
+        other.visitor.sees_badge("1 site on")
+        sees(other.panel.get_by_role("button", name="Begin", exact=True))
+        assert other.panel.get_by_text("The run agrees with you.").count() == 0
+    finally:
+        context.close()
     page.locator(".st-key-close-lessons button").first.click()
     expect(page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)
     page.wait_for_url(re.compile(r"lesson=\.division_0_p2"))

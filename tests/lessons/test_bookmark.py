@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fxopt.lessons import Lesson, LessonError, Progress, lesson_of
-from fxopt.lessons.bookmark import LIST, bookmark_of, read_bookmark
+from fxopt.lessons.bookmark import LIST, bookmark_of, read_bookmark, visiting
 from fxopt.lessons.progress import StepProgress
 from fxopt.lessons.walking import Walk
 from tests.lessons.small import TEXT, opened, timed
@@ -76,7 +76,7 @@ def test_a_step_that_is_not_passed_is_judged_anew() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("small", "broken"), ("small_0", "broken"), ("small_x_n", "broken"),
+        ("small_0", "broken"), ("small_x_n", "broken"),
         ("small_0_z", "broken"), ("small_٣_n", "broken"),
         ("small_0_n_nn", "broken"), ("nothing_0_n", "no lesson 'nothing'"), ("small_0" + "_n" * 40, "broken"),
         (LIST.join(["small_0_n"] * 65), "at most 64"),
@@ -85,6 +85,14 @@ def test_a_step_that_is_not_passed_is_judged_anew() -> None:
 def test_another_text_is_refused(text: str, told: str) -> None:
     with pytest.raises(LessonError, match=told):
         read_bookmark(text, known)
+
+
+def test_the_way_of_another_learner_shows_their_step_and_nothing_that_they_did() -> None:
+    _, ways = read_bookmark("small_1_p3h1a1_b2h1_n", known)
+    visited = visiting(ways["small"])
+    assert visited.at == 1
+    assert visited.steps == [StepProgress(was_skipped=True), StepProgress(), StepProgress()]
+    assert read_bookmark("small", known) == ("small", {"small": Progress(LESSON)})
 
 
 def test_no_text_leads_further_than_its_steps_allow_or_holds_an_answer_that_is_none() -> None:

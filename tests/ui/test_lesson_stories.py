@@ -132,6 +132,34 @@ def test_a_reload_comes_back_to_the_step_with_all_that_was_done(learner: AppTest
     assert again.radio[-1].value == 0, "back at a step that was left"
 
 
+def test_a_link_that_was_sent_shows_the_step_of_its_sender_and_brings_nothing_that_they_did(learner: AppTest) -> None:
+    answer(learner, 1)
+    learner.button(key="hint").click().run()
+    learner.button(key="skip step").click().run()
+    turn(session(learner), "ChangeTrueDivToMulByInverse", "truediv", True)
+    learner.run()
+    sent = parameters(learner) | {"browser": "anothers"}
+    other = opened_at(**sent)
+    assert session(other).workbench.choices == session(learner).workbench.choices
+    assert session(other).workbench.is_changed
+    assert way(other).at == way(learner).at == 1
+    seen = way(other).steps[0]
+    assert (seen.was_skipped, seen.hints, seen.tries, seen.answer) == (True, 0, 0, None)
+    learner.button(key="close lessons").click().run()
+    other = opened_at(**parameters(learner) | {"browser": "anothers"})
+    assert "close lessons" not in [one.key for one in other.button]
+    turn(session(other), "ChangeTrueDivToMulByInverse", "truediv", False)
+    other.run()
+    assert "lesson" not in parameters(other)
+
+
+def test_a_link_to_a_lesson_by_its_name_opens_it_at_its_beginning() -> None:
+    app = opened_at(lesson="merging")
+    assert (way(app).at, way(app).now.has_begun) == (0, False)
+    begin(app)
+    assert way(app).now.has_begun
+
+
 def opened_at(**parameters: str) -> AppTest:
     app = AppTest.from_file(str(PAGE), default_timeout=120)
     for name, value in parameters.items():

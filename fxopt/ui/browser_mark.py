@@ -1,0 +1,45 @@
+"""A mark of each browser: by it the page knows an address that this browser wrote from one that was sent to it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+
+import streamlit as st
+
+from fxopt.ui.wrong_path import Application, Receive, Scope, Send, wants_a_page
+
+COOKIE = "fxopt_browser"
+_SECONDS = 365 * 24 * 60 * 60
+_MARK = re.compile(r"[\w-]{8}", re.ASCII)
+
+
+class MarkBrowser:
+    """Give each browser that has no mark a random one, in a cookie, with the page. It says nothing about its owner."""
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not wants_a_page(scope) or _is_marked(scope):
+            await self.app(scope, receive, send)
+            return
+
+        async def send_marked(message: Scope) -> None:
+            if message["type"] == "http.response.start":
+                # Lax: a browser that follows a link in a mail brings its mark
+                cookie = f"{COOKIE}={secrets.token_urlsafe(6)}; Path=/; Max-Age={_SECONDS}; HttpOnly; SameSite=Lax"
+                message["headers"] = [*message.get("headers", ()), (b"set-cookie", cookie.encode())]
+            await send(message)
+
+        await self.app(scope, receive, send_marked)
+
+
+def _is_marked(scope: Scope) -> bool:
+    return any(name.lower() == b"cookie" and f"{COOKIE}=".encode() in value for name, value in scope["headers"])
+
+
+def browser_mark() -> str:
+    """Return the mark of the visitor's browser; empty where it keeps no cookies."""
+    mark = str(st.context.cookies.get(COOKIE, ""))  # a mock in an AppTest
+    return mark if _MARK.fullmatch(mark) else ""
