@@ -9,10 +9,9 @@ from typing import Any
 
 from torch import nn
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_aggregate
 
 from fxopt.core.function_identity import identity_of
-from fxopt.core.ledger import Ledger
+from fxopt.core.ledger import Ledger, plain_copy
 from fxopt.core.pass_base import Pass
 from fxopt.core.rewriter import Rewriter
 from fxopt.core.signature import digest
@@ -27,7 +26,7 @@ from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.difference import diff_snapshots
 from fxopt.recording.module_changes import SetItem, SetMember
 from fxopt.recording.node_changes import ArrangeNodes, EraseNode, InsertNode, SetCall, SetMeta
-from fxopt.recording.node_record import Call, Ref
+from fxopt.recording.node_record import Ref
 from fxopt.recording.parts import Part, parts_of
 from fxopt.recording.record import record
 from fxopt.recording.settling import settled
@@ -165,8 +164,7 @@ class FunctionPass(Pass[Changed]):
     def _found_parts(self, gm: GraphModule) -> dict[str, Part]:
         if any(entry.signature == self.signature for entry in Ledger.entries_of(gm)):
             return {}
-        before = shared_copy(gm)
-        Ledger.of(before).detach(before)
+        before = plain_copy(gm)
         copied = shared_copy(before)
 
         def transform(graph_module: GraphModule) -> GraphModule:
@@ -175,7 +173,7 @@ class FunctionPass(Pass[Changed]):
 
         result, _ = record(transform, copied, self.name, copy_tensors=False, lint_and_recompile=True)
         after = settled(result, before)
-        patch = diff_snapshots(Snapshot.of(before, with_tensors=False), Snapshot.of(after, with_tensors=False))
+        patch = diff_snapshots(Snapshot(before, with_tensors=False), Snapshot(after, with_tensors=False))
         return {part.anchor: part for part in parts_of(patch, before, after)}
 
 
@@ -197,18 +195,11 @@ def _names(changes: tuple[Change, ...], kind: type[InsertNode | EraseNode]) -> l
 
 def _rewired(change: SetCall) -> str:
     """Tell the new arguments of a node that calls the same as before."""
-    old, new = (_leaves(call) for call in (change.old, change.new))
+    old, new = change.old.leaves, change.new.leaves
     pairs = dict.fromkeys((one, other) for one, other in zip(old, new) if one != other)
     if len(old) != len(new) or not all(isinstance(one, Ref) for pair in pairs for one in pair):
         return f"{change.node} has other arguments"
     return f"{change.node} reads {' and '.join(f'{other.name} instead of {one.name}' for one, other in pairs)}"
-
-
-def _leaves(call: Call) -> list[Any]:
-    """Return the values in the arguments of a call, in order."""
-    found: list[Any] = []
-    map_aggregate((call.args, call.kwargs), found.append)
-    return found
 
 
 def _listed(names: list[str], shown: int = 3) -> str:

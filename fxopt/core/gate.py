@@ -16,14 +16,17 @@ from typing import Any, TypeAlias, TypeVar
 
 from torch.fx import GraphModule
 
-from fxopt.core.savepoint import ObjectState, Savepoint, surely
 from fxopt.errors import expect_graph
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
 from fxopt.process.ending import ended
 from fxopt.process.locks import free_in_forks
+from fxopt.recording.module_state import ObjectState
+from fxopt.recording.savepoint import Savepoint
 
 T = TypeVar("T")
+
+_TRIES = 100
 
 Prepare: TypeAlias = Callable[[GraphModule], Callable[[], object] | None]
 
@@ -100,7 +103,7 @@ class _Gate:
         self._index, self._kept = index, []
         self._first = self._latest = None
         self._thread = threading.get_ident()
-        self._kept = list(map(ObjectState, keep))
+        self._kept = list(map(ObjectState.of, keep))
 
     def save(self, gm: GraphModule, prepare: Prepare) -> None:
         more = prepare(gm)
@@ -147,6 +150,22 @@ def _restore(to: Savepoint | None, index: GraphIndex | None) -> None:
         to.restore()
     if index is not None:
         index.renew()
+
+
+def surely(act: Callable[[], object]) -> None:
+    """Run a repeatable act until it ends without an interruption; then raise the first interruption.
+
+    An error that comes back every time is raised after some tries.
+    """
+    first: BaseException | None = None
+    for _ in range(_TRIES):
+        try:
+            act()
+            break
+        except BaseException as error:  # noqa: BLE001 - raised below
+            first = first or error
+    if first is not None:
+        raise first
 
 
 def _take_off_empty_ledger(gm: GraphModule) -> None:

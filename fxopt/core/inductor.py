@@ -15,7 +15,8 @@ from torch._inductor import config as inductor_config
 from torch.fx import GraphModule
 from torch.fx.passes.graph_transform_observer import GraphTransformObserver
 
-from fxopt.core.logged import LoggedStep, plain_copy
+from fxopt.core.ledger import plain_copy
+from fxopt.core.logged import LoggedStep
 from fxopt.errors import FxoptError
 
 _LOCK = threading.Lock()

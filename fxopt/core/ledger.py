@@ -350,6 +350,13 @@ def act(
     return transact(gm, do, _prepare, index=index, keep=keep, saves=saves, part=part)
 
 
+def plain_copy(gm: GraphModule) -> GraphModule:
+    """Return a copy without the record of passes in force."""
+    copied = shared_copy(gm)
+    Ledger.of(copied).detach(copied)
+    return copied
+
+
 def _prepare(gm: GraphModule) -> Callable[[], None] | None:
     ledger, pending = Ledger._registered(gm)
     return (lambda: ledger._catch_up(gm)) if pending else None

@@ -10,7 +10,6 @@ from typing import Any
 from torch.fx import GraphModule
 
 from fxopt.core.function_pass import Changed, as_pass
-from fxopt.core.ledger import Ledger
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.marks import ORIGIN, Origin
 from fxopt.recording.node_changes import InsertNode
@@ -71,10 +70,3 @@ class LoggedStep:
         lines = [*self.explained()]
         more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return "\n    ".join([repr(self), *lines[:_SHOWN], *more])
-
-
-def plain_copy(gm: GraphModule) -> GraphModule:
-    """Return a copy without the record of passes in force."""
-    copied = shared_copy(gm)
-    Ledger.of(copied).detach(copied)
-    return copied

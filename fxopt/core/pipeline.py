@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from fxopt.core.ledger import plain_copy
 from fxopt.core.listening import LISTENER, Call
-from fxopt.core.logged import LoggedStep, plain_copy
+from fxopt.core.logged import LoggedStep
 from fxopt.errors import ArgumentError, expect, expect_graph, in_words
 
 

@@ -112,12 +112,12 @@ def reverse_by_own(
 
 def _cancel(entry: Callable[[Ledger, Patch], Entry], ledger: Ledger, index: GraphIndex, first: int) -> None:
     """Take the entries from `first` on, there and back, out of the ledger, except for the rest that they leave."""
-    now = Snapshot.of(index.gm, with_tensors=False)
+    now = Snapshot(index.gm, with_tensors=False)
     try:
         ledger.rewind(index, first)
     except RewriteError:
         return  # trained in between, for example: then both stay, and whoever wants to go further back is told why
-    left = diff_snapshots(Snapshot.of(index.gm, with_tensors=False), now)
+    left = diff_snapshots(Snapshot(index.gm, with_tensors=False), now)
     if left.changes:
         about_to_change(index.gm)
         run(index, left.changes)

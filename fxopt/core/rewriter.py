@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.fx import Node
-from torch.fx.node import map_arg
 
 from fxopt.core.weight_cache import WeightCache
 from fxopt.graph.index import GraphIndex
@@ -22,7 +21,7 @@ from fxopt.graph.nodes import TensorInfo, info_of, stack_around
 from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.module_changes import Member, SetMember, table_of
 from fxopt.recording.node_changes import EraseNode, InsertNode, ReplaceInput, SetCall, SetMeta
-from fxopt.recording.node_record import Call, NodeRecord, Ref
+from fxopt.recording.node_record import Call, NodeRecord
 from fxopt.recording.patch import Patch
 
 _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
@@ -138,7 +137,7 @@ class Rewriter:
             meta["tensor_info"] = info
         meta[ORIGIN] = Origin(self._pass_name, self._site, tuple(node.name for node in made_from))
         meta[MARKS] = (self.signature,)
-        call = Call(op, target, *_refs(args, kwargs or {}))
+        call = Call.on_nodes(op, target, args, kwargs or {})
         record = NodeRecord(self._free_name(name), call, meta=meta)
         self._do(InsertNode(record, before=(before or self.anchor).name))
         return self.index.nodes[record.name]
@@ -148,7 +147,7 @@ class Rewriter:
         around = stack_around(node)
         if op != "call_module" and around != node.meta.get("nn_module_stack", {}):
             self._set_meta(node, "nn_module_stack", around)  # the module that it called is no place that it lies in
-        self._do(SetCall(node.name, Call.of(node), Call(op, target, *_refs(args, kwargs))))
+        self._do(SetCall(node.name, Call.of(node), Call.on_nodes(op, target, args, kwargs)))
         self.mark(node)
 
     def mark(self, node: Node) -> None:
@@ -174,9 +173,8 @@ class Rewriter:
     def redirect(self, user: Node, old: Node, new: Node) -> None:
         """Let `user` read `new` in the place of `old`."""
         if new in user.all_input_nodes:
-            before = Call.of(user)
-            after = Call(user.op, user.target, *_refs(user.args, user.kwargs, {old: new}))
-            self._do(SetCall(user.name, before, after))
+            after = Call.on_nodes(user.op, user.target, user.args, user.kwargs, {old: new.name})
+            self._do(SetCall(user.name, Call.of(user), after))
         else:
             self._do(ReplaceInput(user.name, old.name, new.name))
 
@@ -301,11 +299,6 @@ class Rewriter:
             free = f"{name}_{number}"
         self._numbers[name] = number
         return free
-
-
-def _refs(args: Any, kwargs: Any, swap: dict[Node, Node] | None = None) -> tuple[Any, Any]:
-    found = swap or {}
-    return map_arg((args, kwargs), lambda node: Ref(found.get(node, node).name))  # type: ignore[arg-type,return-value]
 
 
 def _parts(thing: Member | None) -> Iterator[object]:

@@ -15,13 +15,13 @@ from fxopt.core.gate import about_to_change, finish
 from fxopt.core.ledger import Ledger, act
 from fxopt.core.listening import Call, told
 from fxopt.core.reversing import reverse_by_own, say_that_nothing_was_reversed, undo_entries
-from fxopt.core.savepoint import ObjectState
 from fxopt.core.signature import Signed
 from fxopt.errors import expect_graph, warn
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS
 from fxopt.recording.difference import diff_snapshots
+from fxopt.recording.module_state import ObjectState
 from fxopt.recording.patch import Patch, run
 from fxopt.recording.record import record
 from fxopt.recording.snapshot import Snapshot
@@ -97,7 +97,7 @@ class Transformation(Signed, ABC):
     def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
         """Transform `gm`, and put the edits into the ledger of the result."""
         known = Ledger.of(gm)
-        known_state = ObjectState(known)
+        known_state = ObjectState.of(known)
         if not known.entries:  # `transform` may look at the modules, and is to see none here
             known.detach(gm)
         about_to_change(gm)
@@ -149,9 +149,9 @@ class Transformation(Signed, ABC):
         index.renew()
         if result is not gm:
             entries = Ledger.entries_of(result)[count:]
-            there = Snapshot.of(result, with_tensors=False)
+            there = Snapshot(result, with_tensors=False)
             about_to_change(gm)
-            run(index, diff_snapshots(Snapshot.of(gm, with_tensors=False), there).changes)
+            run(index, diff_snapshots(Snapshot(gm, with_tensors=False), there).changes)
             ledger = Ledger.of(gm)
             for entry in entries:
                 ledger.append(entry)

@@ -34,7 +34,7 @@ class GraphTables:
         reads: dict[str, dict[str, Node]] = {}
         for name, node in self.nodes.items():
             if node.op == "get_attr":
-                for path in _owner_paths(str(node.target)):
+                for path in owner_paths(str(node.target)):
                     reads.setdefault(path, {})[name] = node
         return reads
 
@@ -142,14 +142,14 @@ class GraphTables:
         if node.op == "call_module" and "_calls" in self.__dict__:
             self._calls.setdefault(id(self.module_of(node)), {})[node.name] = node
         if node.op == "get_attr" and "_reads" in self.__dict__:
-            for path in _owner_paths(str(node.target)):
+            for path in owner_paths(str(node.target)):
                 self._reads.setdefault(path, {})[node.name] = node
 
     def _unlink(self, node: Node) -> None:
         if node.op == "call_module":
             _discard(self.__dict__.get("_calls"), id(self.module_of(node)), node.name)
         if node.op == "get_attr":
-            for path in _owner_paths(str(node.target)):
+            for path in owner_paths(str(node.target)):
                 _discard(self.__dict__.get("_reads"), path, node.name)
 
 
@@ -171,7 +171,7 @@ def _registered_in(path: str, thing: Registered | None) -> Iterator[tuple[str, R
                 todo.append((prefix + name, child))
 
 
-def _owner_paths(target: str) -> Iterable[str]:
+def owner_paths(target: str) -> Iterable[str]:
     """Yield the dotted path itself and each path that it lies in."""
     yield target
     while "." in target:

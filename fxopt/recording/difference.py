@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.fx import Node
-from torch.fx.node import map_arg
 
+from fxopt.graph.copying import TABLES
 from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.containers import same_items, same_value
 from fxopt.recording.graph_state import GraphState, NodeState
 from fxopt.recording.module_changes import ArrangeMembers, SetAttribute, SetItem, SetMember, table_of
-from fxopt.recording.module_state import TABLES, ModuleState, children_of, own_attributes
+from fxopt.recording.module_state import ObjectState, children_of, own_attributes
 from fxopt.recording.node_changes import (
     ArrangeNodes,
     EraseNode,
@@ -26,7 +25,7 @@ from fxopt.recording.node_changes import (
     SetNames,
     SetType,
 )
-from fxopt.recording.node_record import Call, NodeRecord, Ref
+from fxopt.recording.node_record import Call, NodeRecord
 from fxopt.recording.patch import Patch
 from fxopt.recording.snapshot import Snapshot
 
@@ -119,12 +118,7 @@ def _record(state: NodeState, graph: GraphState) -> NodeRecord:
 
 def _call(state: NodeState, graph: GraphState) -> Call:
     """Return the call with the names that the inputs had at the time."""
-
-    def ref(node: Node) -> Ref:
-        return Ref(graph.names.get(node, node.name))
-
-    args, kwargs = map_arg((state.args, state.kwargs), ref)  # type: ignore[arg-type]
-    return Call(state.op, state.target, args, kwargs)
+    return Call.on_nodes(state.op, state.target, state.args, state.kwargs, graph.names)
 
 
 # ---- modules
@@ -141,7 +135,7 @@ class _Modules:
         self.last: list[Change] = []
         self._seen: set[tuple[int, int]] = set()
 
-    def compare(self, path: str, old: ModuleState, new: ModuleState) -> None:
+    def compare(self, path: str, old: ObjectState, new: ObjectState) -> None:
         """Compare two modules that belong to the graph module: itself, or a container of torch.fx."""
         if (id(old), id(new)) in self._seen:
             return
@@ -157,7 +151,7 @@ class _Modules:
         self._orders(path, old, new)
         self._attributes(path, old, new)
 
-    def _tensors(self, path: str, old: ModuleState, new: ModuleState) -> None:
+    def _tensors(self, path: str, old: ObjectState, new: ObjectState) -> None:
         was, now = _registered(old), _registered(new)
         for name in {**was, **now}:
             a, b = was.get(name, _NOTHING), now.get(name, _NOTHING)
@@ -165,7 +159,7 @@ class _Modules:
                 continue
             self.added += _set_tensor(_join(path, name), a, b)
 
-    def _orders(self, path: str, old: ModuleState, new: ModuleState) -> None:
+    def _orders(self, path: str, old: ObjectState, new: ObjectState) -> None:
         for table in TABLES:
             was = tuple(name for name in old.members(table))
             now = tuple(name for name in new.members(table))
@@ -173,7 +167,7 @@ class _Modules:
                 self.first.append(ArrangeMembers(path, table, was, ()))
                 self.last.append(ArrangeMembers(path, table, (), now))
 
-    def _attributes(self, path: str, old: ModuleState, new: ModuleState) -> None:
+    def _attributes(self, path: str, old: ObjectState, new: ObjectState) -> None:
         for name in {**dict.fromkeys(own_attributes(old)), **dict.fromkeys(own_attributes(new))}:
             a, b = old.value(name), new.value(name)
             if isinstance(a, dict) and isinstance(b, dict):
@@ -202,7 +196,7 @@ def _set_tensor(path: str, old: _Registered, new: _Registered) -> Iterator[Chang
         yield SetMember(path, table_of(b), None, b, persistent=stays)
 
 
-def _registered(state: ModuleState) -> dict[str, _Registered]:
+def _registered(state: ObjectState) -> dict[str, _Registered]:
     passing = state.value("_non_persistent_buffers_set")
     return {
         name: (tensor, name not in passing)

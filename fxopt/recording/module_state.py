@@ -1,4 +1,4 @@
-"""The state of a module: its attributes, and the contents of those that are containers."""
+"""The state of a module, or of another object: its attributes, and the contents of those that are containers."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxopt.graph.copying import TABLES
 from fxopt.graph.marks import LEDGER
 from fxopt.recording.changes import ABSENT
 from fxopt.recording.containers import CONTAINERS, refill, same_items, same_value
 
 _EMPTY = ()
 
-TABLES = ("_modules", "_parameters", "_buffers")
-
 _COMPILED = {"_graph", "_code", "_lineno_map", "_prologue_start", "_in_spec", "_out_spec"}
 """The attributes that `GraphModule.recompile` makes of the graph."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class ModuleState:
-    """A module as it was: its attributes, and the contents of those that are containers."""
+class ObjectState:
+    """A module, or another object, as it was: its attributes, and the contents of those that are containers."""
 
-    module: nn.Module
+    thing: Any
     attributes: dict[str, Any]
     contents: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def of(cls, module: nn.Module) -> ModuleState:
-        attributes = dict(module.__dict__)
+    def of(cls, thing: Any) -> ObjectState:
+        attributes = dict(thing.__dict__)
         contents = {
             name: value.copy() if value else _EMPTY  # most are, and copies of empty ones cost
             for name, value in attributes.items()
             if isinstance(value, CONTAINERS)
         }
-        return cls(module, attributes, contents)
+        return cls(thing, attributes, contents)
 
     def members(self, table: str) -> dict[str, Any]:
+        """Return the members of a module in one of its `TABLES`."""
         return dict(self.contents.get(table, _EMPTY))
 
     def value(self, name: str) -> Any:
@@ -51,7 +51,7 @@ class ModuleState:
 
     def has_changed(self) -> bool:
         """Return whether an attribute was set, or the content of one that is a container has changed."""
-        current = self.module.__dict__
+        current = self.thing.__dict__
         if len(current) != len(self.attributes) or not all(map(current.__contains__, self.attributes)):
             return True
         if any(
@@ -61,7 +61,8 @@ class ModuleState:
         return any(not same_items(old, current[name]) for name, old in self.contents.items())
 
     def restore(self) -> None:
-        current = self.module.__dict__
+        """Put everything back. Interrupted, it can be run again."""
+        current = self.thing.__dict__
         for name in current.keys() - self.attributes.keys():
             del current[name]
         current.update(self.attributes)
@@ -69,14 +70,14 @@ class ModuleState:
             refill(current[name], items)
 
 
-def own_attributes(state: ModuleState) -> Iterator[str]:
+def own_attributes(state: ObjectState) -> Iterator[str]:
     """Yield the names of the attributes outside the module tree that are independent of the graph."""
     for name in state.attributes:
         if name not in TABLES and name not in _COMPILED and name != "_non_persistent_buffers_set":
             yield name
 
 
-def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
+def tensors_of(state: ObjectState) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the parameters and buffers that were registered in one module, and plain attributes that are tensors."""
     for table in ("_parameters", "_buffers"):
         for name, tensor in state.members(table).items():
@@ -87,6 +88,6 @@ def tensors_of(state: ModuleState) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, value
 
 
-def children_of(state: ModuleState) -> dict[str, nn.Module | None]:
+def children_of(state: ObjectState) -> dict[str, nn.Module | None]:
     """Return the modules that were registered in one, without the ledger."""
     return {name: child for name, child in state.members("_modules").items() if name != LEDGER}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +35,30 @@ class Call:
 
     @classmethod
     def of(cls, node: Node) -> Call:
-        return cls(node.op, node.target, _to_refs(node.args), _to_refs(node.kwargs))
+        return cls.on_nodes(node.op, node.target, node.args, node.kwargs)
+
+    @classmethod
+    def on_nodes(cls, op: str, target: Any, args: Any, kwargs: Any, names: Mapping[Node, str] | None = None) -> Call:
+        """Return a call on nodes by their names; those in `names` go by these."""
+        known = names or {}
+
+        def ref(node: Node) -> Ref:
+            return Ref(known.get(node, node.name))
+
+        args, kwargs = map_arg((args, kwargs), ref)  # type: ignore[arg-type]
+        return cls(op, target, args, kwargs)
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The values in the arguments, in order."""
+        found: list[Any] = []
+        map_aggregate((self.args, self.kwargs), found.append)
+        return found
+
+    @property
+    def inputs(self) -> set[str]:
+        """The names of the nodes that it reads."""
+        return {value.name for value in self.leaves if isinstance(value, Ref)}
 
     def arguments(self, index: GraphIndex, why: str) -> tuple[Any, Any]:
         """Return args and kwargs with a node in place of every `Ref`; where one is gone, `why` begins the message."""
@@ -104,7 +128,3 @@ def node_named(index: GraphIndex, name: str, why: str) -> Node:
     if node is None:
         raise RewriteError(f"{why} {name}, which has left the graph; first reverse the pass that removed it")
     return node
-
-
-def _to_refs(value: Any) -> Any:
-    return map_arg(value, lambda node: Ref(node.name))  # type: ignore[arg-type,return-value]

@@ -10,6 +10,7 @@ from typing import Any
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 
+from fxopt.graph.tables import owner_paths
 from fxopt.recording.changes import Change
 from fxopt.recording.containers import same_value
 from fxopt.recording.module_changes import ArrangeMembers, SetMember
@@ -63,7 +64,7 @@ def parts_of(patch: Patch, old: GraphModule, new: GraphModule) -> tuple[Part, ..
     for graph in (old.graph, new.graph):
         _join_calls(groups, graph, touched)
     for name, change in readers.items():
-        groups.join([name, *sorted((refs_of(change.old) ^ refs_of(change.new)) & touched)])
+        groups.join([name, *sorted((change.old.inputs ^ change.new.inputs) & touched)])
     found: dict[Hashable, list[Change]] = {}
     for change in of_both:
         if isinstance(change, SetMember):
@@ -99,19 +100,13 @@ def _join_calls(groups: _Groups, graph: Graph, touched: set[str]) -> None:
     paths = {subject[1] for subject in list(groups) if isinstance(subject, tuple) and subject[0] == "member"}
     for node in graph.nodes:
         if node.op in ("call_module", "get_attr"):
-            for path in _upwards(str(node.target)):
+            for path in owner_paths(str(node.target)):
                 if path in paths:
                     touched.add(node.name)
                     groups.join([("member", path), node.name])
     for node in graph.nodes:
         if node.name in touched:
             groups.join([node.name, *(one.name for one in node.all_input_nodes if one.name in touched)])
-
-
-def _upwards(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = path.rpartition(".")[0]
 
 
 def _part(changes: Iterable[Change], old: GraphModule) -> Part:
@@ -128,7 +123,7 @@ def _part(changes: Iterable[Change], old: GraphModule) -> Part:
 
 
 def _calls(node: Node, paths: set[str]) -> bool:
-    return node.op in ("call_module", "get_attr") and any(path in paths for path in _upwards(str(node.target)))
+    return node.op in ("call_module", "get_attr") and any(path in paths for path in owner_paths(str(node.target)))
 
 
 class _Groups:
@@ -162,16 +157,3 @@ def only_reads_others(change: SetCall) -> bool:
     old, new = change.old, change.new
     is_same = (old.op == new.op and old.target is new.target) or same_value(old.target, new.target)
     return is_same and same_value(without_names(old), without_names(new))
-
-
-def refs_of(call: Call) -> set[str]:
-    """Return the names of the nodes that a call reads."""
-    found: set[str] = set()
-
-    def note(value: Any) -> Any:
-        if isinstance(value, Ref):
-            found.add(value.name)
-        return value
-
-    map_aggregate((call.args, call.kwargs), note)
-    return found

@@ -36,11 +36,11 @@ def preserve(before: Snapshot, gm: GraphModule) -> list[str]:
         return written
     keeper = _Keeper(before, gm, changed)
     keeper.kept(gm)
-    for module in before.modules.values():
-        if id(module.module) in keeper.own or _belongs_to_another(module.module, before, gm):
+    for state in before.objects:
+        if id(state.thing) in keeper.own or _belongs_to_another(state.thing, before, gm):
             continue
-        if module.has_changed():
-            module.restore()
+        if state.has_changed():
+            state.restore()
     for tensor in changed.values():
         tensor.restore()
     return []

@@ -25,15 +25,15 @@ def record(
         RewriteError: it left a malformed graph, wrote over the numbers of a tensor, or changed a graph module inside.
             As with any other exception, the graph module is as it was.
     """
-    before = Snapshot.of(gm, copy_tensors)
+    before = Snapshot(gm, copy_tensors)
     try:
         result = _transformed(transform, before, name, lint_and_recompile)
-        patch = diff_snapshots(before, Snapshot.of(result, with_tensors=False))
+        patch = diff_snapshots(before, Snapshot(result, with_tensors=False))
         if lint_and_recompile:
             result.recompile()
     except BaseException as error:
-        lost = before.restore()
-        error.add_note(_note(lost))
+        before.restore()
+        error.add_note(_note(before.lost))
         raise
     if result is not gm and result.graph is not before.graph.graph:
         before.restore()

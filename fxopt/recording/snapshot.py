@@ -6,69 +6,48 @@ weights. So numbers can be put back only if their tensors were replaced; overwri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from torch.fx import GraphModule
 
 from fxopt.recording.graph_state import GraphState
-from fxopt.recording.module_state import ModuleState, tensors_of
+from fxopt.recording.module_state import tensors_of
+from fxopt.recording.savepoint import Savepoint
 from fxopt.recording.tensor_snapshot import TensorSnapshot
 
 
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A graph module as it was; see `Snapshot.of`."""
+class Snapshot(Savepoint):
+    """A graph module as it is now, with all modules, tensors and graphs in it.
 
-    gm: GraphModule
-    graph: GraphState
-    modules: dict[int, ModuleState]
-    """By the identity of the module, each of which is held."""
-    tensors: dict[int, TensorSnapshot]
-    nested: tuple[GraphState, ...]
-    """The graphs of graph modules inside."""
+    Args:
+        with_tensors: whether to note the state of tensors, which costs a few microseconds each. Without, it stays as it
+            is when all is put back.
+        copy_tensors: whether to copy the numbers of all parameters and buffers too, so that they can be put back if
+            they are written over.
+    """
 
-    @classmethod
-    def of(cls, gm: GraphModule, copy_tensors: bool = False, with_tensors: bool = True) -> Snapshot:
-        """Return the snapshot of `gm` as it is now.
+    def __init__(self, gm: GraphModule, copy_tensors: bool = False, with_tensors: bool = True) -> None:
+        modules = dict(gm.named_modules())
+        super().__init__(gm, modules.values())
+        self.modules = {id(state.thing): state for state in self.objects}
+        """By the identity of the module, each of which is held."""
+        self.tensors: dict[int, TensorSnapshot] = {}
+        for path, state in zip(modules, self.objects) if with_tensors else ():
+            for name, tensor in tensors_of(state):
+                if id(tensor) not in self.tensors:
+                    where = f"{path}.{name}" if path else name
+                    self.tensors[id(tensor)] = TensorSnapshot.of(where, tensor, copy_tensors)
+        self.lost: list[str] = []
+        """The paths of tensors whose numbers were written over and not copied."""
+        inside = (module for module in modules.values() if module is not gm and isinstance(module, GraphModule))
+        self._inside = [GraphState.of(module.graph) for module in inside]
 
-        Args:
-            with_tensors: whether to note the state of tensors, which costs a few microseconds each. Without, it stays
-                as it is on a restore.
-            copy_tensors: whether to copy the numbers of all parameters and buffers too, so that they can be put back if
-                they are written over.
-        """
-        modules: dict[int, ModuleState] = {}
-        tensors: dict[int, TensorSnapshot] = {}
-        nested: list[GraphState] = []
-        for path, module in gm.named_modules():
-            modules[id(module)] = state = ModuleState.of(module)
-            if module is not gm and isinstance(module, GraphModule):
-                nested.append(GraphState.of(module.graph))
-            for name, tensor in tensors_of(state) if with_tensors else ():
-                if id(tensor) not in tensors:
-                    tensors[id(tensor)] = TensorSnapshot.of(f"{path}.{name}" if path else name, tensor, copy_tensors)
-        return cls(gm, GraphState.of(gm.graph), modules, tensors, tuple(nested))
-
-    def restore(self) -> list[str]:
-        """Put everything back.
-
-        Returns:
-            the paths of tensors whose numbers were written over and not copied: those cannot be put back.
-        """
-        lost = [state.path for state in self.tensors.values() if not state.restore()]
-        code = self.gm._code
-        for module in self.modules.values():
-            module.restore()
-        for graph in (self.graph, *self.nested):
+    def restore(self) -> None:
+        """Put everything back, but for the numbers of the tensors that are `lost` then."""
+        self.lost = [state.path for state in self.tensors.values() if not state.restore()]
+        super().restore()
+        for graph in self._inside:
             graph.restore()
-        self.graph.graph.owning_module = self.gm
-        if self.gm._code is not code:
-            self.gm.recompile()
-        return lost
 
     def changed_graph_inside(self) -> str:
         """Return the class of a graph module inside whose graph was changed; empty if there is none."""
-        for state in self.nested:
-            if not state.is_as_it_was():
-                return type(state.graph.owning_module).__name__
-        return ""
+        changed = (state.graph.owning_module for state in self._inside if not state.is_as_it_was())
+        return next((type(module).__name__ for module in changed), "")

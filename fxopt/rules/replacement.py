@@ -19,7 +19,7 @@ from fxopt.graph.index import GraphIndex
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.graph.site import NEEDS_SHAPES
 from fxopt.process.module_calls import module_calls
-from fxopt.recording.module_state import ModuleState, tensors_of
+from fxopt.recording.module_state import ObjectState, tensors_of
 from fxopt.recording.tensor_snapshot import TensorSnapshot
 from fxopt.rules.matching import Binding
 from fxopt.rules.pattern import Kind, ModuleCall, Operation, Pattern, Term, terms_in
@@ -172,15 +172,13 @@ def _surroundings(writer: _SiteWriter) -> Iterator[None]:
 @contextlib.contextmanager
 def _as_it_was(modules: Sequence[nn.Module], where: str) -> Iterator[None]:
     """Check that the rule leaves the modules of the model alone."""
-    states = [ModuleState.of(module) for module in modules]
+    states = [ObjectState.of(module) for module in modules]
     tensors = [TensorSnapshot.of(name, tensor, copy=False) for state in states for name, tensor in tensors_of(state)]
     yield
     for state in states:
         if state.has_changed():
             state.restore()
-            raise RuleError(
-                f"{where}: it changes a {type(state.module).__name__} of the model; build a new one instead"
-            )
+            raise RuleError(f"{where}: it changes a {type(state.thing).__name__} of the model; build a new one instead")
     for tensor in tensors:
         if tensor.has_changed:
             raise RuleError(

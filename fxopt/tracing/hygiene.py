@@ -16,9 +16,10 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor
 
+from fxopt.graph.copying import TABLES
 from fxopt.graph.tensor_state import same_bytes
 from fxopt.recording.containers import refill
-from fxopt.recording.module_state import TABLES, ModuleState
+from fxopt.recording.module_state import ObjectState
 from fxopt.tracing.preserved_parameters import PreservedParameters
 from fxopt.tracing.structure import is_plain_object
 
@@ -170,7 +171,7 @@ class _ModuleState:
 
     def __init__(self, module: nn.Module) -> None:
         self.module, self.kind = module, type(module)
-        self.state = ModuleState.of(module)
+        self.state = ObjectState.of(module)
         self.tensors = {**module._parameters, **module._buffers}
 
     def bring_back(self) -> list[str]:

@@ -108,7 +108,7 @@ def test_two_threads_do_not_meet() -> None:
 @every_example
 def test_the_difference_of_a_graph_with_itself_is_empty(example: Example) -> None:
     gm = example.graph()
-    assert diff_snapshots(Snapshot.of(gm), Snapshot.of(gm)).changes == ()
+    assert diff_snapshots(Snapshot(gm), Snapshot(gm)).changes == ()
 
 
 @every_example
@@ -130,7 +130,7 @@ def test_a_pass_undone_by_a_snapshot_is_as_undone_by_its_ledger(example: Example
 
 def test_taking_a_snapshot_copies_no_numbers() -> None:
     gm = graph()
-    snapshot = Snapshot.of(gm)
+    snapshot = Snapshot(gm)
     assert all(state.copied is None for state in snapshot.tensors.values())
     for state in snapshot.tensors.values():
         assert state.numbers.data_ptr() == state.tensor.data_ptr()
