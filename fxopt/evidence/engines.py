@@ -16,7 +16,8 @@ import pandas as pd
 import torch
 from torch.fx import GraphModule
 
-from fxopt.engines.whole import ENGINES, Engine, Flat, InEngine, tensors_among
+from fxopt.engines.flat import Flat, tensors_among
+from fxopt.engines.whole import ENGINES, Engine, InEngine
 from fxopt.errors import ArgumentError, remarks
 from fxopt.evidence.latency import Progress, measure, measuring
 from fxopt.evidence.latency_report import FEWEST_ROUNDS, LatencyReport

@@ -17,7 +17,7 @@ from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from fxopt.engines import CompiledRegion
+from fxopt.engines import EngineRegion
 from fxopt.errors import FxoptError
 from fxopt.evidence.difference import same_bits
 from fxopt.process.defaults import with_steady_defaults
@@ -80,10 +80,10 @@ def stopping(model: nn.Module, wanted: Callable[[], bool]) -> AbstractContextMan
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    """Check that `module` is of `torch.compile` or compiled in place by `Module.compile`, or compiles its body."""
+    """Check that `module` is of `torch.compile` or compiled in place by `Module.compile`, or a region in an engine."""
     dynamo = sys.modules.get("torch._dynamo.eval_frame")  # imported where anything was compiled
     compiled_in_place = getattr(module, "_compiled_call_impl", None) is not None
-    if isinstance(module, CompiledRegion):
+    if isinstance(module, EngineRegion):
         return True
     return compiled_in_place or (dynamo is not None and isinstance(module, dynamo.OptimizedModule))
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core import FxoptError, Pass, shared_copy
-from fxopt.engines import CompiledRegion
+from fxopt.engines import EngineRegion
 from fxopt.errors import expect_model
 from fxopt.evidence.latency import measure, measuring
 from fxopt.evidence.latency_report import LatencyReport
@@ -243,7 +243,7 @@ def _compile_if_faster(
 
 def _compiled_before(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Compile the regions of `gm` as a measurement calls them, of which the seconds for it are no part."""
-    if any(isinstance(module, CompiledRegion) for module in gm.modules()):
+    if any(isinstance(module, EngineRegion) for module in gm.modules()):
         with measuring(lambda: None), torch.inference_mode():
             gm(*args, **kwargs)
 

@@ -126,7 +126,7 @@ def test_inputs_of_any_structure_are_taken() -> None:
         torch.testing.assert_close(one(given), X.cos().sin())
     for _ in range(3):
         one((X.clone(), 2))
-    assert len(next(iter(one._compiled.values())).known) == 3
+    assert len(next(iter(one._set_ups.values())).calls) == 3
 
 
 @torch.no_grad()
@@ -159,5 +159,5 @@ def test_copies_and_pickles_compile_anew() -> None:
     one = CompiledRegion(gm, "eager")
     y = one(X)
     for other in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
-        assert not other._compiled
+        assert not other._set_ups
         torch.testing.assert_close(other(X), y)

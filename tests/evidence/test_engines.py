@@ -15,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 import fxopt
-from fxopt.engines import whole
-from fxopt.engines.whole import ENGINES, Engine, Flat, tensors_among
+from fxopt.engines import runtimes, whole
+from fxopt.engines.flat import Flat, tensors_among
+from fxopt.engines.whole import ENGINES, Engine
 from fxopt.errors import ArgumentError
 from fxopt.evidence import engines, latency
 from fxopt.evidence.engines import EngineRow, EnginesReport, compare_engines
@@ -171,7 +172,7 @@ def test_the_verdict_names_the_fastest_engine() -> None:
 
 def test_the_telemetry_of_openvino_is_out_of_reach_while_it_is_imported() -> None:
     name = "openvino_telemetry"
-    with whole._without_telemetry(), pytest.raises(ImportError):
+    with runtimes._without_telemetry(), pytest.raises(ImportError):
         __import__(name)
     assert name not in sys.modules
 

@@ -1,0 +1,183 @@
+"""The module of a region of a graph that an engine computes."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+from torch.utils._pytree import tree_flatten
+
+from fxopt.errors import warn
+from fxopt.graph.hooks import HOOKS
+
+Call = Callable[..., Any]
+
+_PLAIN = (Tensor, nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device)
+"""The kinds of inputs that a region is set up for. For any other, as a proxy of a tracer, the body is computed."""
+_MOST_COPIES = 2
+"""So many set-ups of a region are held, for different numbers of threads."""
+_SETTING_UP = threading.RLock()  # the settings of Inductor and the levels of loggers belong to the process
+
+
+@contextmanager
+def setting_up() -> Iterator[None]:
+    """Within the block, be the only one that sets up an engine, and hide what it and torch say of their own doings."""
+    with _SETTING_UP, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@dataclass(eq=False)
+class SetUp:
+    """The body in an engine, for a number of threads and the weights as they were."""
+
+    threads: int
+    weights: Hashable
+    sources: list[Tensor]
+    """They share memory with the weights as they were, so that its address is not given to others."""
+    calls: dict[Hashable, Call] = field(default_factory=dict)
+    """By the kinds of inputs."""
+    made: list[Any] = field(default_factory=list)
+    """The objects of the engine, with copies of the weights, which the calls use."""
+
+
+class EngineRegion(nn.Module):
+    """Compute a graph module in an engine, with its weights frozen; node by node where somebody watches.
+
+    A subclass implements `_call_for`.
+
+    Args:
+        body: the nodes of the region; its parameters are those of the model.
+    """
+
+    body: GraphModule
+    engine: str
+    """The name of the engine, for messages."""
+
+    def __init__(self, body: GraphModule) -> None:
+        super().__init__()
+        self.body = body
+        self.training = False
+        self._set_ups: dict[int, SetUp] = {}
+        """By the number of threads."""
+        self._parts: tuple[nn.Module, ...] | None = None
+        """The body and all modules in it."""
+        self._failed: frozenset[Hashable] = frozenset()
+        """The kinds of inputs for which the engine failed."""
+
+    @abstractmethod
+    def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
+        """Return a call of the engine for inputs of these kinds, and the outputs for `inputs`.
+
+        It raises any exception where the engine cannot have the region.
+        """
+
+    def _setting_up(self, threads: int) -> AbstractContextManager[None]:
+        """Return the context in which the engine is set up for a number of threads."""
+        return setting_up()
+
+    def forward(self, *inputs: Any) -> Any:
+        """Return the outputs of the region for its inputs, in the order of its placeholders."""
+        if torch.compiler.is_compiling() or not self._may_run(inputs):
+            return self.body(*inputs)
+        kinds = _kinds_of(inputs)
+        if kinds in self._failed:
+            return self.body(*inputs)
+        set_up = self._set_up()
+        call = set_up.calls.get(kinds)
+        try:
+            if call is not None:
+                return call(*inputs)
+            with self._setting_up(set_up.threads):
+                set_up.calls[kinds], found = self._call_for(set_up, inputs)
+            return found
+        except Exception as error:  # noqa: BLE001 - of the engine, or of the body, whose own call raises it again
+            return self._computed_instead(error, kinds, inputs)
+
+    def _set_up(self) -> SetUp:
+        """Return the set-up for this number of threads and the weights as they are."""
+        threads, weights = torch.get_num_threads(), self._weights()
+        found = self._set_ups.get(threads)
+        if found is None or found.weights != weights:
+            found = SetUp(threads, weights, [one.detach() for one in self._tensors()])
+            kept = [(n, one) for n, one in self._set_ups.items() if n != threads and one.weights == weights]
+            self._set_ups = dict([*kept[1 - _MOST_COPIES :], (threads, found)])
+        return found
+
+    def _computed_instead(self, error: Exception, kinds: Hashable, inputs: tuple[Any, ...]) -> Any:
+        """Return the outputs of the body, which is computed for inputs of these kinds from now on."""
+        found = self.body(*inputs)
+        self._failed |= {kinds}
+        cause = getattr(error, "inner_exception", error)  # Dynamo wraps what the backend raised
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        reason = str(cause).strip().partition("\n")[0] or "no reason given"
+        warn(
+            f"{self.engine} failed on a region of {len(self.body.graph.nodes)} nodes, which is computed node by "
+            f"node for such inputs from now on: {type(cause).__name__}: {reason}"
+        )
+        return found
+
+    def _may_run(self, inputs: tuple[Any, ...]) -> bool:
+        """Check that nobody watches the calls of torch, and neither gradients nor training are asked for."""
+        given = tree_flatten(inputs)[0]
+        tensors = [one for one in given if isinstance(one, Tensor)]
+        return (
+            not (torch.is_grad_enabled() and any(one.requires_grad for one in (*self._tensors(), *tensors)))
+            and not any(one.training for one in self._modules_inside())
+            and not any(getattr(one, table) for one in self._modules_inside() for table in HOOKS)
+            and torch._C._len_torch_function_stack() == 0
+            and torch._C._len_torch_dispatch_stack() == 0
+            and torch._C._functorch.peek_interpreter_stack() is None
+            and not torch._C._is_tracing()
+            and not torch.is_autocast_enabled("cpu")
+            and all(type(one) in _PLAIN for one in given)
+            and not any(one.is_inference() for one in self._tensors())
+        )
+
+    def _modules_inside(self) -> tuple[nn.Module, ...]:
+        if self._parts is None:
+            self._parts = tuple(self.body.modules())
+        return self._parts
+
+    def _tensors(self) -> list[Tensor]:
+        tables = (table for one in self._modules_inside() for table in (one._parameters, one._buffers))
+        return [tensor for table in tables for tensor in table.values() if tensor is not None]
+
+    def _weights(self) -> Hashable:
+        """Return a value that is another one after each write to a weight that torch counts."""
+        return tuple((one.data_ptr(), one._version, one.dtype, one.shape) for one in self._tensors())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the objects of the engine out of copies and pickles: they follow from the body."""
+        return {**self.__dict__, "_set_ups": {}, "_parts": None}
+
+    def extra_repr(self) -> str:
+        calls = sum(node.op.startswith("call_") for node in self.body.graph.nodes)
+        return f"{calls} calls, {self._told}" + (", failed" if self._failed else "")
+
+    @property
+    def _told(self) -> str:
+        return f"engine={self.engine}"
+
+
+def _kinds_of(inputs: tuple[Any, ...]) -> Hashable:
+    """Return all that an engine is set up anew for: the kinds of the inputs, and the modes of this thread."""
+    leaves, shape = tree_flatten(inputs)
+    modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    return (*modes, str(shape), tuple(map(_kind_of, leaves)))
+
+
+def _kind_of(value: Any) -> Hashable:
+    if isinstance(value, Tensor):
+        layout = value.dtype, value.shape, value.stride(), value.device
+        return *layout, value.requires_grad, value.is_inference()
+    return type(value), value
