@@ -2,4 +2,7 @@
 
 from fxopt.engines.compiled import CompiledRegion, compiler_of
 from fxopt.engines.region import EngineRegion
-__all__ = ["CompiledRegion", "EngineRegion", "compiler_of"]
+from fxopt.engines.runtimes import RUNTIMES
+from fxopt.engines.session import SessionRegion
+
+__all__ = ["RUNTIMES", "CompiledRegion", "EngineRegion", "SessionRegion", "compiler_of"]

@@ -6,6 +6,7 @@ from fxopt.core import Pass
 from fxopt.passes.change_addmm_to_linear import ChangeAddmmToLinear
 from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
 from fxopt.passes.compile_regions import CompileRegions
+from fxopt.passes.delegate_regions import DelegateRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
 from fxopt.passes.fold_scale_in_linear import FoldScaleInLinear
 from fxopt.passes.fuse_attention import FuseAttention
@@ -68,6 +69,7 @@ __all__ = [
     "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",
     "CompileRegions",
+    "DelegateRegions",
     "FoldBatchNorm",
     "FoldScaleInLinear",
     "FuseAttention",

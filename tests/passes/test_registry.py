@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import fxopt
-from fxopt import ALL_PASSES, CompileRegions, JoinLinears, MergeLinears, Pass, Rule, RuleSet
+from fxopt import ALL_PASSES, CompileRegions, DelegateRegions, JoinLinears, MergeLinears, Pass, Rule, RuleSet
 from fxopt.passes import _classes
 
-ON_REQUEST = {CompileRegions, JoinLinears}
-"""Passes that the page does not run by itself: one compiles for seconds, one differs where numbers are infinite."""
+ON_REQUEST = {CompileRegions, DelegateRegions, JoinLinears}
+"""Passes that the page does not run by itself: two set up engines, one differs where numbers are infinite."""
 
 
 def imported_by(module: str) -> set[str]:

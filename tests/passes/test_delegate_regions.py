@@ -1,0 +1,105 @@
+"""Regions of a graph become one call of ONNX Runtime or OpenVINO: the laws, and each reason of its own to miss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+import fxopt
+from fxopt.engines import SessionRegion, runtimes
+from fxopt.engines.runtimes import Runtime
+from fxopt.errors import ArgumentError
+from fxopt.testing import LAWS, Case, Law, check, title
+from tests.examples import EXAMPLES, Example
+from tests.quick import one_of_four
+
+PASS = fxopt.DelegateRegions("onnxruntime")
+X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
+
+
+def in_torch(program: ExportedProgram, threads: int) -> Callable[..., tuple[Tensor, ...]]:
+    model = program.module()
+    return lambda *tensors: tuple(map(Tensor.clone, model(*tensors)))
+
+
+@pytest.fixture(autouse=True)
+def _an_engine_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runtimes.RUNTIMES, "onnxruntime", Runtime("Engine", (), "", in_torch))
+
+
+@pytest.mark.parametrize(
+    ("law", "example"), one_of_four(LAWS, EXAMPLES[:4]), ids=lambda value: title(value) if value in LAWS else value.name
+)
+def test_it_obeys_every_law(law: Law, example: Example) -> None:
+    case = Case.of(example.name, example.model(), *(example.inputs(seed) for seed in (1, 2, 3)))
+    check(law, PASS, case)
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[..., object], *modules: nn.Module) -> None:
+        super().__init__()
+        self.modules_, self.function = nn.ModuleList(modules), function
+
+    def forward(self, x: Tensor) -> object:
+        return self.function(x, *self.modules_)
+
+
+def test_a_region_is_one_call_of_the_engine_and_comes_back() -> None:
+    gm = fxopt.capture(Calls(lambda x, one, two: two(one(x).relu()), nn.Linear(8, 4), nn.Linear(4, 2)).eval(), (X,))
+    before, expected = fxopt.fingerprint(gm), gm(X)
+    assert "Engine gets them at the first call" in PASS.explain(PASS.scan(gm).matches[0])
+    PASS(gm)
+    (region,) = (one for one in gm.modules() if isinstance(one, SessionRegion))
+    with torch.inference_mode():
+        torch.testing.assert_close(gm(X), expected)
+    assert region._set_ups, "the engine computed it"
+    PASS(gm, reverse=True)
+    assert fxopt.fingerprint(gm) == before
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "reason"),
+    [
+        (lambda x: (x.sin().cos(), x.view(8, 3)), X, "the result view may share memory with"),
+        (lambda x: (y := x.sin(), y.t()), X, "the result t may share memory with sin"),
+        (lambda x: x.double().sin(), X, "double is float64 batch x samples, and an engine gets float32"),
+        (lambda x: x.sin().cos(), X.bfloat16(), "x is bfloat16 batch"),
+        (lambda x: x.add_(1).sin(), X.clone(), "writes in place to x"),
+        (lambda x: torch.rand_like(x) + 1, X, "draws random numbers"),
+    ],
+    ids=["input", "output", "inside", "given", "write", "random"],
+)
+def test_a_region_that_an_engine_would_compute_otherwise_is_left_alone(
+    function: Callable[..., object], x: Tensor, reason: str
+) -> None:
+    scan = PASS.scan(fxopt.capture(Calls(function).eval(), (x,)))
+    assert not scan.matches
+    assert reason in str(scan.misses[0])
+
+
+def test_weights_of_another_type_are_left_alone() -> None:
+    model = Calls(lambda x, one: one(x.double()).float(), nn.Linear(8, 4).double()).eval()
+    assert "float64" in str(PASS.scan(fxopt.capture(model, (X,))).misses[0])
+
+
+def test_without_types_nothing_is_certain() -> None:
+    gm = torch.fx.symbolic_trace(Calls(lambda x: x.sin().cos()).eval())
+    scan = PASS.scan(gm)
+    assert not scan.matches
+
+
+def test_without_the_package_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = Runtime("Engine", ("no_such_package",), "onnx", in_torch)
+    monkeypatch.setitem(runtimes.RUNTIMES, "onnxruntime", absent)
+    (miss,) = PASS.scan(fxopt.capture(Calls(lambda x: x.sin().cos()).eval(), (X,))).misses
+    assert miss.reason == "Engine is not to be had: it needs no_such_package"
+    assert miss.remedy == "pip install 'fxopt[onnx]'"
+
+
+def test_an_engine_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="takes one of onnxruntime, openvino; this is 'tensorrt'"):
+        fxopt.DelegateRegions("tensorrt")
