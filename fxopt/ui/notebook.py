@@ -1,5 +1,7 @@
 """Rich display in notebooks: a graph, a scan and a workbench are drawn as on the page, by the stand-alone component.
 
+Comparisons without a graph are tables: parameters, outputs, latencies, and the steps of a pipeline.
+
 The first use of a public name registers the formatters where IPython runs, as in Jupyter, JupyterLab and VS Code:
 `import fxopt` alone imports nothing. The text of a REPL stays the fallback. An output is a frame without access to the
 notebook, works without a server and a network, and is saved with the notebook.
@@ -14,10 +16,11 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from fxopt.core import Ledger, Match, Pass, Scan
+from fxopt.core import Ledger, Log, Match, Pass, Scan
+from fxopt.evidence import LatencyReport, NumericsReport, ParameterTable
 from fxopt.ui.markdown import counted
 from fxopt.ui.marks import marks_of
-from fxopt.ui.report import comparison_html, details, table
+from fxopt.ui.report import comparison_html, details, latency_html, numerics_html, table, table_of
 from fxopt.ui.standalone import standalone_html
 from fxopt.view import GraphView, default_unfolded, layout, visible
 from fxopt.view.marks import resolve
@@ -71,11 +74,32 @@ def workbench_html(wb: Workbench) -> str:
     return comparison_html(wb, wb.pristine._get_name())
 
 
-RENDERERS: dict[type, Callable[[Any], str | None]] = {
+def parameters_html(parameters: ParameterTable) -> str:
+    """Return the parameters of each module before and after."""
+    return details(repr(parameters), table_of(parameters.frame), is_open=True)
+
+
+def log_html(log: Log) -> str:
+    """Return the steps of a pipeline that changed something, with the changes and the time of each."""
+    columns = ("step", "changes", "ms")
+    rows = [(step.title, "\n".join(step.explained()), f"{step.seconds * 1000:.1f}") for step in log.changed]
+    return details(repr(log), table(columns, rows), is_open=True)
+
+
+PAGES: dict[type, Callable[[Any], str | None]] = {
     GraphModule: graph_html,
     Scan: scan_html,
     Workbench: workbench_html,
 }
+"""Drawn in a frame, since they run scripts."""
+
+TABLES: dict[type, Callable[[Any], str]] = {
+    ParameterTable: parameters_html,
+    NumericsReport: numerics_html,
+    LatencyReport: latency_html,
+    Log: log_html,
+}
+"""Shown as they are: tables of escaped text."""
 
 
 def framed(page: str | None) -> str | None:
@@ -99,5 +123,7 @@ def display_richly(shell: Any = None) -> None:
     if shell is None:
         return
     formatter = shell.display_formatter.formatters["text/html"]
-    for kind, render in RENDERERS.items():
+    for kind, render in PAGES.items():
         formatter.for_type(kind, lambda value, render=render: framed(render(value)))
+    for kind, shown in TABLES.items():
+        formatter.for_type(kind, shown)

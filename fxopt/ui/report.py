@@ -58,9 +58,9 @@ def comparison_html(
     nodes = [[getattr(node, one) for one in _NODE] for node in views[1].nodes]
     below = "".join([
         *map(_pass, (state for state in states if state.on or state.sites or state.misses)),
-        *([_numerics(numerics)] if numerics is not None else []),
-        *map(_latency, latencies),
-        details(f"Parameters of {len(parameters):,} modules", _table_of(parameters)),
+        *([numerics_html(numerics)] if numerics is not None else []),
+        *map(latency_html, latencies),
+        details(f"Parameters of {len(parameters):,} modules", table_of(parameters)),
         details(f"{len(nodes):,} nodes as they are now", table(_NODE, nodes)),
     ])  # fmt: skip
     return standalone_html(
@@ -80,13 +80,15 @@ def _pass(state: PassState) -> str:
     return details(told, content, is_open=state.on)
 
 
-def _numerics(report: NumericsReport) -> str:
-    content = _table_of(report.frame) if report.outputs else ""
+def numerics_html(report: NumericsReport) -> str:
+    """Return the verdict on the outputs, with the figures of each, as a part of a page."""
+    content = table_of(report.frame) if report.outputs else ""
     content += "".join(f"<p>Not covered: {html.escape(one)}</p>" for one in report.not_covered)
     return details(f"Outputs: {report.verdict}", content, is_open=True)
 
 
-def _latency(report: LatencyReport) -> str:
+def latency_html(report: LatencyReport) -> str:
+    """Return the verdict on the latency, with its figures and rounds, as a part of a page."""
     kind = "Wall time" if report.is_wall else "CPU time"
     facts = [
         ("original", f"{report.before_ms:.4g} ms"),
@@ -100,11 +102,12 @@ def _latency(report: LatencyReport) -> str:
     ]
     content = table(("", "one call"), facts) if report.rounds else f"<p>{html.escape(report.stopped or '')}</p>"
     if report.rounds:
-        content += details(f"{len(report.rounds)} rounds", _table_of(report.frame))
+        content += details(f"{len(report.rounds)} rounds", table_of(report.frame))
     return details(f"{kind}: {report.verdict}", content, is_open=True)
 
 
-def _table_of(frame: pd.DataFrame) -> str:
+def table_of(frame: pd.DataFrame) -> str:
+    """Return a frame as a table, with numbers of four digits."""
     rows = [[_short(value) for value in row] for row in frame.itertuples(index=False, name=None)]
     return table(list(map(str, frame.columns)), rows)
 

@@ -1,4 +1,4 @@
-"""A graph, a scan and a workbench in a real JupyterLab."""
+"""A graph, a scan, a workbench and a comparison in a real JupyterLab."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ CELLS = (
     "gm",
     "fxopt.MergeLinears().scan(gm)",
     "wb",
+    "from fxopt.evidence import compare_outputs\ncompare_outputs(wb.pristine, wb.current, [((torch.rand(2, 4),), {})])",
     "fxopt.FuseGelu().scan(gm)",
 )
 
@@ -88,7 +89,7 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"JupyterLab does not answer:\n{log.read_text()[-3000:]}")
 
 
-def test_a_graph_a_scan_and_a_workbench_are_drawn_in_jupyterlab(lab: str, page: Page) -> None:
+def test_a_graph_a_scan_a_workbench_and_a_comparison_are_drawn_in_jupyterlab(lab: str, page: Page) -> None:
     page.set_default_timeout(90_000)
     page.goto(lab)
     page.locator(".jp-Notebook .jp-Cell").first.click()
@@ -103,6 +104,7 @@ def test_a_graph_a_scan_and_a_workbench_are_drawn_in_jupyterlab(lab: str, page: 
     names = frames.nth(2).content_frame.locator("body").evaluate("() => __fxopt.views[0].scene.names")
     assert "q_k_merged" in names
     expect(frames.nth(1).content_frame.get_by_text("MergeLinears: 0 of 1 sites on")).to_be_visible()
+    expect(page.locator(".jp-OutputArea summary", has_text="Outputs: identical bits")).to_be_visible()
     # nothing to draw: the text of a REPL
     expect(page.locator(".jp-OutputArea").last).to_contain_text("FuseGelu: 0 matches, 0 near misses")
     if folder := os.environ.get("FXOPT_SCREENS"):

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import fxopt
+from fxopt.evidence import Round, compare_outputs, parameter_table, report_of
 from fxopt.ui.notebook import display_richly, framed, graph_html, scan_html, workbench_html
 
 
@@ -59,6 +60,37 @@ def test_a_graph_a_scan_and_a_workbench_are_frames_without_access_to_the_noteboo
         assert frame is not None, shown[:300]
         assert html.unescape(frame[1]).startswith("<!doctype html>")
     assert formatter(nn.Linear(1, 1)) is None
+
+
+def test_a_comparison_is_tables_of_plain_text(gm: torch.fx.GraphModule) -> None:
+    formatter = Formatter()
+    display_richly(SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter})))
+    wb = fxopt.Workbench(gm)
+    wb.turn_on("MergeLinears")
+    parameters = formatter(parameter_table(wb.pristine, wb.current))
+    assert parameters is not None
+    assert "<td>q_k_merged</td>" in parameters
+    outputs = formatter(compare_outputs(wb.pristine, wb.current, [((torch.rand(2, 4),), {})]))
+    assert outputs is not None
+    assert "Outputs: " in outputs
+    latency = formatter(report_of([Round(2.0, 1.0, 2.0)] * 9))
+    assert latency is not None
+    assert "<td>original / now</td><td>2.000" in latency
+    with fxopt.record(gm) as log:
+        fxopt.MergeLinears()(gm)
+        log.step("<b>nothing</b>", lambda gm: None)
+        log.step(
+            "<b>gone</b>", lambda gm: gm.graph.output_node().replace_input_with(*gm.graph.output_node().args, x(gm))
+        )
+    steps = formatter(log)
+    assert steps is not None
+    assert "<td>MergeLinears</td><td>q: " in steps
+    assert "&lt;b&gt;gone" in steps
+    assert "nothing" not in steps
+
+
+def x(gm: torch.fx.GraphModule) -> torch.fx.Node:
+    return next(iter(gm.graph.nodes))
 
 
 def test_each_page_has_its_tables(gm: torch.fx.GraphModule) -> None:
