@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from types import UnionType
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +43,17 @@ class RuleError(FxoptError, TypeError):
 
 class ArgumentError(FxoptError, TypeError):
     """An argument of another kind than the call takes."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question that follows a name that is unknown; an empty text where no known one is near.
+
+    >>> did_you_mean("mergelinear", ["MergeLinears", "PackLinears", "FuseGelu"]), did_you_mean("x", ["FuseGelu"])
+    (' Did you mean MergeLinears or PackLinears?', '')
+    """
+    names = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), names, n=2, cutoff=0.5)
+    return f" Did you mean {' or '.join(names[one] for one in near)}?" if near else ""
 
 
 def expect(value: object, kind: type | UnionType, call: str, takes: str, remedy: str = "") -> None:

@@ -109,6 +109,9 @@ def export(
         raise UsageError(f"--name {name}: it cannot be imported; give a name such as model")
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out}: this is a file; give a folder")
+    if out.suffix in (".py", ".pt2", ".onnx", ".safetensors") and not out.is_dir():
+        there = f"--out {out.parent} --name {out.stem}"
+        raise UsageError(f"--out {out}: give a folder, and the name of the files by itself: {there}")
     bench = worked(model, sizes, choice, form, needed=False)
     if kind is not ExportKind.python:
         _export_program(bench, out, name, kind, form)

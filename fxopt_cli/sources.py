@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import inspect
 import os
@@ -90,6 +89,8 @@ def model_of(text: str, batch: int | None, sequence: int | None, inputs: Sequenc
             f"{text}: such a file can run code when it is read, so fxopt leaves it unread. Save safetensors beside a "
             "config.json (model.save_pretrained), or load it in a function of yours and give file.py:function"
         )
+    if text.endswith((".safetensors", ".json")):
+        raise UsageError(f"{text}: give the folder in which config.json and the safetensors lie together")
     if text.endswith(".py"):
         return _called(text, text, "", batch, sequence, inputs)
     found = _CALLABLE.fullmatch(text)
@@ -121,9 +122,9 @@ def data_source(text: str) -> tuple[ModelSource, Model] | None:
 
 
 def _unknown(text: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(text, known, n=2, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    return f"no model is called {text!r}.{hint} A model is {FORMS}"
+    from fxopt.errors import did_you_mean
+
+    return f"no model is called {text!r}.{did_you_mean(text, known)} A model is {FORMS}"
 
 
 def _program(text: str, batch: int | None, sequence: int | None, inputs: Sequence[str]) -> Given:
@@ -164,6 +165,7 @@ def _called(text: str, where: str, name: str, batch: int | None, sequence: int |
 def _made(text: str, module: ModuleType, name: str) -> Any:
     from torch import nn
 
+    from fxopt.errors import did_you_mean
     from fxopt.models.from_code import maker_in
 
     if not name:
@@ -171,8 +173,12 @@ def _made(text: str, module: ModuleType, name: str) -> Any:
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            public = ", ".join(sorted(one for one in vars(found) if not one.startswith("_"))[:20]) or "nothing"
-            raise UsageError(f"{text.removesuffix(':' + name)} has no {part!r}; it has {public}")
+            public = sorted(
+                one for one, value in vars(found).items() if not (one.startswith("_") or isinstance(value, ModuleType))
+            )
+            known = ", ".join(public[:20]) or "nothing"
+            where = text.removesuffix(":" + name)
+            raise UsageError(f"{where} has no {part!r}; it has {known}.{did_you_mean(part, public)}")
         found = getattr(found, part)
     if isinstance(found, nn.Module):
         return found

@@ -10,6 +10,7 @@ from typing import Any
 
 from fxopt.core import Pass
 from fxopt.edits import ALL_EDITS, Edit
+from fxopt.errors import did_you_mean
 from fxopt.passes import registered_passes
 from fxopt.recipes.errors import Path, RecipeError
 from fxopt.recipes.reading import Part
@@ -123,7 +124,8 @@ class Step:
         known = {one.__name__: one for one in registered_passes()}
         kind = known.get(self.name)
         if kind is None:
-            raise RecipeError(f"fxopt has no pass {shown(self.name)}; it has {', '.join(known)}", (*path, "pass"))
+            there = f"it has {', '.join(known)}.{did_you_mean(self.name, known)}"
+            raise RecipeError(f"fxopt has no pass {shown(self.name)}; {there}", (*path, "pass"))
         takes = _parameters(kind)
         unknown = next((name for name in self.arguments if name not in takes), None)
         if unknown is not None:

@@ -119,6 +119,9 @@ class CaptureError(FxoptError, RuntimeError):
         parts += [textwrap.indent(str(rung), "  ") for rung in self.rungs]
         if self.line is not None and self.line.text:
             parts.append(f"The model's line: {self.line.text}")
+        if self.partial is not None:
+            names = [node.name for node in self.partial.graph.nodes if node.op != "output"]
+            parts.append(f"The graph up to there has {len(names)} nodes and ends in {', '.join(names[-3:])}.")
         if self.remedies:
             parts.append("What to try: " + "; ".join(self.remedies) + ".")
         return "\n".join(parts)

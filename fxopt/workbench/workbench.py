@@ -25,7 +25,7 @@ from fxopt.core import (
 from fxopt.core.ledger import act
 from fxopt.core.weight_cache import WeightCache
 from fxopt.edits import Edit
-from fxopt.errors import expect, expect_model
+from fxopt.errors import did_you_mean, expect, expect_model
 from fxopt.passes import registered_passes
 from fxopt.tracing import capture
 from fxopt.workbench.choosing import Sites, before_and_after, including, names_of, without
@@ -449,8 +449,9 @@ class Workbench:
         for i, mine in enumerate(self.order):
             if pass_ == mine.name if isinstance(pass_, str) else pass_.signature == mine.signature:
                 return i
-        known = ", ".join(mine.name for mine in self.passes)
-        raise FxoptError(f"the workbench has no pass {pass_ if isinstance(pass_, str) else pass_.name}; it has {known}")
+        known = [mine.name for mine in self.passes]
+        name = pass_ if isinstance(pass_, str) else pass_.name
+        raise FxoptError(f"the workbench has no pass {name}; it has {', '.join(known)}.{did_you_mean(name, known)}")
 
     @staticmethod
     def _in_force(gm: GraphModule) -> tuple[tuple[str, str], ...]:

@@ -268,6 +268,7 @@ def test_a_file_alone_is_the_model_that_its_function_makes() -> None:
     [
         ("bert-bas", "no model is called 'bert-bas'. Did you mean bert-base"),
         ("org/model", "neither a folder nor a model in the cache of Hugging Face on this machine"),
+        ("model.safetensors", "give the folder in which config.json and the safetensors lie together"),
         ("model.pt2", "there is no file model.pt2"),
         ("model.bin", "such a file can run code when it is read"),
         ("nowhere.py", "there is no file nowhere.py"),
@@ -277,7 +278,7 @@ def test_a_file_alone_is_the_model_that_its_function_makes() -> None:
             "has several functions (test_the_fields_of_a_group_become_options_in_its_place, "
             f"test_two_forms_at_once_are_refused); give one, as {FILE.parent / 'test_options.py'}:test_the_fields",
         ),
-        (f"{FILE}:nothing", "has no 'nothing'; it has "),
+        (f"{FILE}:chnaged", "Did you mean changed?"),
         (f"{FILE}:with_arguments", "needs arguments (missing a required argument: 'width')"),
         (f"{FILE}:a_number", "made int; it has to make a model"),
         (f"{FILE}:NUMBER", "is a int; it has to be a model or a function"),
@@ -306,6 +307,7 @@ def test_failures_of_a_model_have_their_line_and_their_own_code() -> None:
     [
         (("apply", NET), "turn something on: --pass NAME, --all"),
         (("apply", NET, "-p", "MergeLinear"), "fxopt has no pass 'MergeLinear'; it has FuseBatchNorm2d"),
+        (("apply", NET, "-p", "mergelinear"), "Did you mean MergeLinears or PackLinears?"),
         (("apply", NET, "-p", "MergeLinears(why=1)"), "MergeLinears takes no 'why'; it takes keep"),
         (("apply", NET, "-p", "MergeLinears(keep='no')"), "MergeLinears cannot be made"),
         (("apply", NET, "-p", "MergeLinears(keep=open('x'))"), "write it as MergeLinears or MergeLinears(keep='view')"),
@@ -322,6 +324,7 @@ def test_failures_of_a_model_have_their_line_and_their_own_code() -> None:
         (("bench", NET, "--all", "--rounds", "2"), "greater than or equal to 6"),
         (("scan", NET, "--batch", "3"), f"{NET} brings the inputs with their sizes; leave --batch and --sequence out"),
         (("scan", NET, "--input", "2x1x6x6", "--sequence", "3"), "--input gives the inputs with their sizes"),
+        (("export", NET, "-o", "out/it.py"), "by itself: --out out --name it"),
         (("export", NET, "-o", "exported", "--name", "class"), "--name class: it cannot be imported"),
         (("lessons", "check", "nowhere.md"), "fxopt lessons check: nowhere.md is not a file"),
         (("app", "--port", "1", "--serve", "192.0.2.1"), "(Cannot assign requested address); give another --serve"),

@@ -92,8 +92,10 @@ def test_reading_a_value_names_the_line(kind: type[nn.Module]) -> None:
     assert all(each.line.file == __file__ and each.line.function == "forward" for each in error.rungs)
 
 
-def test_the_partial_graph_ends_before_the_failing_line() -> None:
-    partial = failure_of(build(DecidesByData)).partial
+def test_the_partial_graph_ends_before_the_failing_line_and_is_told() -> None:
+    error = failure_of(build(DecidesByData))
+    assert "The graph up to there has 4 nodes and ends in first, sum_1, gt." in str(error)
+    partial = error.partial
     assert isinstance(partial, GraphModule)
     assert [node.name for node in partial.graph.nodes] == ["x", "first", "sum_1", "gt", "output"]
     assert info_of(next(iter(partial.graph.nodes))).shape == ("batch", 8)
