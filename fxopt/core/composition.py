@@ -16,20 +16,26 @@ from fxopt.graph.copying import shared_copy
 
 
 class Composition(Transformation):
-    """Transformations run one after the other; made by `compose`."""
+    """Transformations run one after the other; made by `compose`.
 
-    def __init__(self, parts: tuple[Transformation, ...], inplace: bool) -> None:
+    Args:
+        limit: the number of rounds in which one has to change nothing; None for a single run of each.
+    """
+
+    def __init__(self, parts: tuple[Transformation, ...], inplace: bool, limit: int | None) -> None:
         self.parts = parts
         self.inplace = inplace
+        self.limit = limit
         self.preserves_computation = all(part.preserves_computation for part in parts)
 
     @property
     def signature(self) -> str:
-        return digest("fxopt.compose", {"parts": [part.signature for part in self.parts]})
+        until_stable = {} if self.limit is None else {"until_stable": True}
+        return digest("fxopt.compose", {"parts": [part.signature for part in self.parts], **until_stable})
 
     def __repr__(self) -> str:
         options = [] if self.inplace else ["inplace=False"]
-        options += ["until_stable=True"] if isinstance(self, FixedPoint) else []
+        options += [] if self.limit is None else ["until_stable=True"]
         return f"compose({', '.join([*map(repr, self.parts), *options])})"
 
     def _told(self, name: str, gm: GraphModule, call: Call, reverse: bool) -> GraphModule:
@@ -38,49 +44,14 @@ class Composition(Transformation):
     def transform(self, graph_module: GraphModule) -> GraphModule:
         def transformed() -> GraphModule:
             gm = graph_module if self.inplace else shared_copy(graph_module)
-            for part in self.parts:
-                gm = part(gm, lint_and_recompile=False)
-            return gm
-
-        return act(graph_module, transformed, part=True)
-
-    def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
-        result = self.transform(gm)  # each part records itself
-        return finish(result) if lint_and_recompile else result
-
-    def _undone(self, gm: GraphModule) -> GraphModule:
-        def undone() -> GraphModule:
-            current = gm if self.inplace else shared_copy(gm)
-            for part in reversed(self.parts):
-                result = part._backward(current)
-                current = current if result is None else result
-            return current
-
-        return act(gm, undone, part=True)
-
-
-class FixedPoint(Composition):
-    """Transformations run in turn until none of them changes anything; made by `compose`."""
-
-    def __init__(self, parts: tuple[Transformation, ...], inplace: bool, limit: int) -> None:
-        super().__init__(parts, inplace)
-        self.limit = limit
-
-    @property
-    def signature(self) -> str:
-        return digest("fxopt.compose", {"parts": [part.signature for part in self.parts], "until_stable": True})
-
-    def transform(self, graph_module: GraphModule) -> GraphModule:
-        def transformed() -> GraphModule:
-            gm = graph_module if self.inplace else shared_copy(graph_module)
             done: list[Entry] = []
-            for _ in range(self.limit):
+            for _ in range(1 if self.limit is None else self.limit):
                 done = []
                 for part in self.parts:
                     count = len(Ledger.entries_of(gm))
                     gm = part(gm, lint_and_recompile=False)
                     done += Ledger.entries_of(gm)[count:]
-                if not done:
+                if self.limit is None or not done:
                     return gm
             raise self._endless(done)
 
@@ -94,27 +65,32 @@ class FixedPoint(Composition):
             "Leave out one of those that undo each other's work, or raise the limit. The graph is as it was before."
         )
 
+    def _forward(self, gm: GraphModule, lint_and_recompile: bool) -> GraphModule:
+        result = self.transform(gm)  # each part records itself
+        return finish(result) if lint_and_recompile else result
+
     def _undone(self, gm: GraphModule) -> GraphModule:
         def undone() -> GraphModule:
             current = gm if self.inplace else shared_copy(gm)
-            parts = _parts_of(self)
-            undo_entries(current, *(part.signature for part in parts), name=", ".join(map(name_of, parts)))
+            if self.limit is not None:  # by the record: the rounds are unknown
+                parts = _parts_of(self)
+                undo_entries(current, *(part.signature for part in parts), name=", ".join(map(name_of, parts)))
+                return current
+            for part in reversed(self.parts):
+                result = part._backward(current)
+                current = current if result is None else result
             return current
 
         return act(gm, undone, part=True)
-
-
-def _parts_of(one: Transformation) -> list[Transformation]:
-    """Return the transformations that `one` runs, of compositions in it their parts."""
-    return [inner for part in one.parts for inner in _parts_of(part)] if isinstance(one, Composition) else [one]
 
 
 class ReversibleComposition(Composition, ReversibleTransformation):
     """Reversible transformations run one after the other; made by `compose`."""
 
 
-class ReversibleFixedPoint(FixedPoint, ReversibleTransformation):
-    """Reversible transformations run in turn until none of them changes anything; made by `compose`."""
+def _parts_of(one: Transformation) -> list[Transformation]:
+    """Return the transformations that `one` runs, of compositions in it their parts."""
+    return [inner for part in one.parts for inner in _parts_of(part)] if isinstance(one, Composition) else [one]
 
 
 def compose(*args: Transformation, inplace: bool = True, until_stable: bool = False, limit: int = 10) -> Transformation:
@@ -161,6 +137,4 @@ def compose(*args: Transformation, inplace: bool = True, until_stable: bool = Fa
             hint = "an instance, not the class" if isinstance(part, type) else "a fxopt.Transformation"
             raise TypeError(f"compose takes transformations; {part!r} must be {hint}")
     reversible = all(isinstance(part, ReversibleTransformation) for part in args)
-    if until_stable:
-        return (ReversibleFixedPoint if reversible else FixedPoint)(args, inplace, limit)
-    return (ReversibleComposition if reversible else Composition)(args, inplace)
+    return (ReversibleComposition if reversible else Composition)(args, inplace, limit if until_stable else None)
