@@ -78,12 +78,11 @@ def info_of(node: Node) -> TensorInfo | None:
 
 
 _TENSOR_MODULES = tuple(MODULES)
-_NOT_TENSOR_METHODS = {"size", "stride", "dim", "item", "tolist", "numel", "ndimension", "split", "chunk",
-                       "unbind", "is_contiguous", "get_device", "numpy", "max", "min", "sort", "topk"}  # fmt: skip
-_NOT_TENSOR_FUNCTIONS = {"split", "chunk", "unbind", "max", "min", "sort", "topk", "numel", "meshgrid",
-                         "is_tensor", "var_mean", "std_mean", "sym_size", "sym_numel", "sym_stride", "item",
-                         "sym_storage_offset", "_local_scalar_dense", "split_with_sizes",
-                         "_native_batch_norm_legit_no_training"}  # fmt: skip
+_NOT_ONE_TENSOR = {"size", "stride", "dim", "item", "tolist", "numel", "ndimension", "is_contiguous", "get_device",
+                   "numpy", "is_tensor", "sym_size", "sym_numel", "sym_stride", "sym_storage_offset",
+                   "_local_scalar_dense", "split", "split_with_sizes", "chunk", "unbind", "max", "min", "sort", "topk",
+                   "meshgrid", "var_mean", "std_mean", "_native_batch_norm_legit_no_training"}  # fmt: skip
+"""Functions and methods that give, or may give, something else: numbers, answers, several tensors."""
 
 
 def is_tensor(node: Node, _depth: int = 0) -> bool:
@@ -103,7 +102,7 @@ def is_tensor(node: Node, _depth: int = 0) -> bool:
     if node.op == "call_module":
         return isinstance(module_of(node), _TENSOR_MODULES)
     if node.op == "call_method":
-        return node.target not in _NOT_TENSOR_METHODS and is_tensor_operand(node, _depth)
+        return node.target not in _NOT_ONE_TENSOR and is_tensor_operand(node, _depth)
     if node.op != "call_function":
         return False
     module, name = getattr(node.target, "__module__", None) or "", operation_name(node)
@@ -113,7 +112,7 @@ def is_tensor(node: Node, _depth: int = 0) -> bool:
             and is_tensor(node.args[0], _depth + 1)
         )  # fmt: skip
     from_torch = module.startswith("torch") or "torch" in type(node.target).__module__
-    return from_torch and name not in _NOT_TENSOR_FUNCTIONS and is_tensor_operand(node, _depth)
+    return from_torch and name not in _NOT_ONE_TENSOR and is_tensor_operand(node, _depth)
 
 
 def is_tensor_operand(node: Node, _depth: int = 0) -> bool:

@@ -37,16 +37,8 @@ PYTHON: Mapping[Callable[..., Any], str] = {
 """Python's operators with the operators of ATen that they are on tensors."""
 
 PYTHON_IN_PLACE: Mapping[Callable[..., Any], str] = {
-    operator.iadd: "add_",
-    operator.isub: "sub_",
-    operator.imul: "mul_",
-    operator.itruediv: "div_",
-    operator.ifloordiv: "floor_divide_",
-    operator.imod: "remainder_",
-    operator.ipow: "pow_",
-    operator.iand: "bitwise_and_",
-    operator.ior: "bitwise_or_",
-    operator.ixor: "bitwise_xor_",
+    getattr(operator, f"i{word}"): f"{PYTHON[getattr(operator, f'__{word}__')]}_"
+    for word in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")
 }
 """The same with ``=``, which write to their first argument."""
 

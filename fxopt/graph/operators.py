@@ -23,18 +23,14 @@ import torch
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.fx import Node
 
-from fxopt.graph.operator_names import canonical
+from fxopt.graph.operator_names import PYTHON_IN_PLACE, canonical
 from fxopt.graph.operator_table import NEW, NOT_NEW, READS_STRIDES
 
 _IN_PLACE = frozenset({operator.setitem, operator.delitem, operator.imatmul, operator.ilshift, operator.irshift,
                        operator.iconcat})  # fmt: skip
 """Beside those whose name ends with an underscore."""
 _NOT_IN_PLACE = ("not_", "is_")
-_METHODS_IN_PLACE = frozenset({
-    *("__setitem__", "__delitem__", "__iadd__", "__iand__", "__iconcat__", "__idiv__", "__ifloordiv__", "__ilshift__"),
-    *("__imatmul__", "__imod__", "__imul__", "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__"),
-    "__ixor__",
-})  # fmt: skip
+_METHODS_IN_PLACE = {"__idiv__", *(f"__{function.__name__}__" for function in (*PYTHON_IN_PLACE, *_IN_PLACE))}
 
 _OF_TORCH = ("torch", "torch.functional", "torch._tensor", "torch._VF", "torch._jit_internal", "torch.nn.functional",
              "torch.nn.init", "torch.amp.autocast_mode", "torch._ops.aten", "torch._ops.prims", "_operator",
