@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from fxopt.core.patch_state import PatchState
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.recording.patch import Patch
@@ -27,6 +28,12 @@ class Entry:
     site: str
     exactness: Exactness
     patch: Patch
+    state: PatchState = field(default_factory=PatchState)
+    """Of the tensors that the patch put in, since it came into force."""
+
+    def renewed(self) -> Entry:
+        """Return the entry with the state of its tensors as they are now."""
+        return replace(self, state=PatchState.of(self.patch, self.state.noted))
 
     def __repr__(self) -> str:
         return f"Entry({self.name}{f' at {self.site}' if self.site else ''}, {len(self.patch.changes)} changes)"

@@ -42,8 +42,6 @@ class Ledger(nn.Module):
         self.training = gm.training
         self.entries: list[Entry] = []
         self._gm: Callable[[], GraphModule | None] = weakref.ref(gm)
-        self._states: list[PatchState] = []
-        self._altered: dict[int, tuple[str, str]] = {}
         self._moved = False
         self._is_trial = False
         self._output: str | None = None
@@ -112,9 +110,7 @@ class Ledger(nn.Module):
         gm._modules.pop(LEDGER, None)
 
     def append(self, entry: Entry) -> None:
-        states = PatchState.of(entry.patch)
-        self._states.append(states)
-        self.entries.append(entry)
+        self.entries.append(entry.renewed())
 
     def rewind(self, index: GraphIndex, length: int) -> tuple[Entry, ...]:
         """Undo all but the oldest `length` entries, and give those undone."""
@@ -127,7 +123,7 @@ class Ledger(nn.Module):
             self._check(i)
         about_to_change(index.gm)
         undo(index, [entry.patch for entry in undone])
-        self._drop(length)
+        del self.entries[length:]
         return undone
 
     def remove(self, index: GraphIndex, *signatures: str) -> list[Entry]:
@@ -186,7 +182,7 @@ class Ledger(nn.Module):
         """Return a ledger of the same entries, for the copy `gm` of the graph module."""
         new = Ledger.__new__(Ledger)
         new.__dict__.update(self.__dict__)
-        new.entries, new._states = list(self.entries), list(self._states)
+        new.entries = list(self.entries)
         if self._gm() is not None:  # else it was just loaded, and `of` has yet to adopt the nodes
             new._gm = weakref.ref(gm)
         return new
@@ -197,9 +193,6 @@ class Ledger(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.entries)} sites in force"
-
-    def _drop(self, length: int) -> None:
-        del self.entries[length:], self._states[length:]
 
     def _check(self, i: int) -> None:
         """Raise if undoing an entry would lose changes to the tensors that it put in."""
@@ -213,9 +206,10 @@ class Ledger(nn.Module):
             )
 
     def _altered_at(self, i: int) -> tuple[str, str] | None:
-        if i not in self._altered and self._states[i].changed is not None:
+        state = self.entries[i].state
+        if state.noted is None and state.changed is not None:
             self._compare(i)
-        return self._altered.get(i) or self._states[i].changed
+        return self.entries[i].state.changed
 
     def _compare(self, first: int) -> None:
         """Accept tensors that were written to, from entry `first` on, as unaltered if they hold the very same bytes.
@@ -235,7 +229,7 @@ class Ledger(nn.Module):
             with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FxoptWarning)
                 undo(index, [entry.patch for entry in later])
-                anew._drop(first)
+                del anew.entries[first:]
                 anew.redo(index, later)
         except RewriteError:
             return
@@ -244,9 +238,8 @@ class Ledger(nn.Module):
         replaced = (change.old for entry in self.entries for change in entry.patch.members)
         kept = {storage.data_ptr() for old in replaced for storage in storages_of(tensors_held_by(old))}
         for i, entry in enumerate(self.entries[first:], first):
-            state = self._states[i]
-            if not state.shares_memory(kept) and state.is_same_as(anew._states[i]):
-                self._states[i] = PatchState.of(entry.patch)
+            if not entry.state.shares_memory(kept) and entry.state.is_same_as(anew.entries[i].state):
+                self.entries[i] = entry.renewed()
 
     # ---- conversions of the whole graph module
 
@@ -266,7 +259,7 @@ class Ledger(nn.Module):
         gm = self._settled()
         present = present_in(gm) if gm is not None else present_after(entry.patch for entry in self.entries)
         follower = Follower(present, convert, training)
-        self._set_patches([follower.patch(entry.patch) for entry in self.entries])
+        self.entries = [replace(entry, patch=follower.patch(entry.patch)) for entry in self.entries]
 
     def _settled(self) -> GraphModule | None:
         """Return the graph module, once the tensors of its last conversion are taken over."""
@@ -278,49 +271,46 @@ class Ledger(nn.Module):
     def _settle(self, gm: GraphModule) -> None:
         """Take over the tensors of the graph module, now that all of it was moved."""
         self._moved = False
-        self._set_patches(with_tensors_of(gm, [entry.patch for entry in self.entries]))
-        self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
+        self._moved_to(with_tensors_of(gm, [entry.patch for entry in self.entries]))
 
-    def _set_patches(self, patches: Sequence[Patch]) -> None:
+    def _moved_to(self, patches: Sequence[Patch]) -> None:
         self.entries = [
-            entry if patch is entry.patch else replace(entry, patch=patch)
+            replace(entry, patch=patch, state=entry.state.followed(patch))
             for entry, patch in zip(self.entries, patches)
         ]
 
     # ---- copies and files
 
-    def _all_altered(self) -> dict[int, tuple[str, str]]:
-        """Return, by entry, the altered tensor and its change, since versions of tensors are lost in transit."""
+    def _entries_in_transit(self) -> list[Entry]:
+        """Return the entries, with a note of a tensor that was altered instead of its version, which is lost."""
         if self._moved:  # of a graph module that is still unknown
-            self._states = [state.followed(entry.patch) for state, entry in zip(self._states, self.entries)]
-        found = {i: self._altered_at(i) for i in range(len(self.entries))}
-        return {i: changed for i, changed in found.items() if changed is not None}
+            self._moved_to([entry.patch for entry in self.entries])
+        noted = map(self._altered_at, range(len(self.entries)))
+        return [replace(entry, state=PatchState(noted=one)) for entry, one in zip(self.entries, list(noted))]
 
     def __getstate__(self) -> dict[str, Any]:
         gm = self._settled()
         state = dict(self.__dict__)
         mine = gm is not None and gm._modules.get(LEDGER) is self
         state["_unpickled"] = saved_nodes(gm) if mine and gm is not None else self._unpickled
-        state["entries"] = [e if can_be_pickled(e.pass_) else replace(e, pass_=NotSaved(e.name)) for e in self.entries]
-        state["_altered"] = self._all_altered()
-        state["_gm"] = state["_states"] = None
+        entries = self._entries_in_transit()
+        state["entries"] = [e if can_be_pickled(e.pass_) else replace(e, pass_=NotSaved(e.name)) for e in entries]
+        state["_gm"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._gm = _nothing
-        self._states = [PatchState.of(entry.patch) for entry in self.entries]
+        self.entries = [entry.renewed() for entry in self.entries]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
         gm = self._settled()
         new = Ledger.__new__(Ledger)
         memo[id(self)] = new
-        skipped = ("_gm", "_states", "entries")
+        skipped = ("_gm", "entries")
         new.__dict__.update(copy.deepcopy({k: v for k, v in self.__dict__.items() if k not in skipped}, memo))
         memo |= {id(entry.pass_): entry.pass_ for entry in self.entries}  # a transformation is a value
-        new.entries = copy.deepcopy(self.entries, memo)
-        new._altered = self._all_altered()
-        new._states = [PatchState.of(entry.patch) for entry in new.entries]
+        new.entries = [entry.renewed() for entry in copy.deepcopy(self._entries_in_transit(), memo)]
         new._output = next(iter(reversed(gm.graph.nodes))).name if gm is not None else self._output
         copied = memo.get(id(gm))  # torch notes the new graph module before it copies its content
         new._gm = weakref.ref(copied) if isinstance(copied, GraphModule) else _nothing

@@ -51,20 +51,19 @@ class _Known:
 class PatchState:
     """The tensors that are in the graph module because of a patch; see `PatchState.of`."""
 
-    tensors: tuple[_Known, ...]
+    tensors: tuple[_Known, ...] = ()
+    noted: tuple[str, str] | None = None
+    """A change that was found before a copy or a file, in which the versions of tensors are lost."""
 
     @classmethod
-    def of(cls, patch: Patch) -> PatchState:
-        return cls(tuple(_new_tensors(patch)))
+    def of(cls, patch: Patch, noted: tuple[str, str] | None = None) -> PatchState:
+        return cls(tuple(_new_tensors(patch)), noted)
 
     @property
     def changed(self) -> tuple[str, str] | None:
         """The path of a tensor that reversal would lose, and its change; None if there is none."""
-        for known in self.tensors:
-            what = known.what_was_done
-            if what:
-                return known.path, what
-        return None
+        found = ((known.path, what) for known in self.tensors if (what := known.what_was_done))
+        return self.noted or next(found, None)
 
     def shares_memory(self, places: Collection[int]) -> bool:
         """Check that one of the tensors lies in memory that begins at one of `places`."""
@@ -82,7 +81,7 @@ class PatchState:
         A conversion leaves the version of a parameter as it is; the new buffers that it makes have no known state.
         """
         before = {known.path: known for known in self.tensors}
-        return PatchState(tuple(_followed(before.get(now.path), now) for now in PatchState.of(patch).tensors))
+        return PatchState(tuple(_followed(before.get(now.path), now) for now in _new_tensors(patch)), self.noted)
 
 
 def _is_same(known: _Known, anew: _Known) -> bool:
