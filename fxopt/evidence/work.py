@@ -34,8 +34,14 @@ NAMED = 6
 
 def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> tuple[Costs, Costs]:
     """Count FLOPs and bytes of each node, for inputs of the shapes of `args` and `kwargs`; no number is read."""
+    found = work_by_unit(gm, args, kwargs or {})
+    return found["FLOP"], found["byte"]
+
+
+def work_by_unit(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[Unit, Costs]:
+    """Count every cost of each node that a run of the graph without data finds."""
     with left_as_it_was(gm), fake_mode() as mode, torch.no_grad():
-        fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs or {}))
+        fake_args, fake_kwargs = tree_map_only(Tensor, lambda tensor: mode.from_tensor(tensor), (args, kwargs))
         with WorkCounter() as counter:
             worker = WorkRun(gm, counter)
             worker.run(*in_order(gm, fake_args, fake_kwargs), enable_io_processing=False)
@@ -45,8 +51,11 @@ def work_costs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any] | 
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         notes.append(f"without a formula, counted as one for each number: {', '.join(names[:NAMED])}{more}")
     failed = f"not counted, as their work depends on the data: {', '.join(worker.failed)}" if worker.failed else ""
-    flops = _costs("FLOP", worker.flops, "; ".join(filter(None, (*notes, failed))))
-    return flops, _costs("byte", worker.bytes, failed)
+    costs = (
+        _costs("FLOP", worker.flops, "; ".join(filter(None, (*notes, failed)))),
+        _costs("byte", worker.bytes, failed),
+    )
+    return {one.unit: one for one in costs}
 
 
 def _costs(unit: Unit, found: Mapping[str, int], note: str) -> Costs:

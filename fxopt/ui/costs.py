@@ -16,9 +16,9 @@ from fxopt.evidence import (
     demand_of,
     node_times,
     parameter_costs,
-    work_costs,
 )
 from fxopt.evidence.costs import Unit
+from fxopt.evidence.work import work_by_unit
 from fxopt.ui.fault import MOST_TOLD, complain
 from fxopt.ui.foreseen import PICTURES
 from fxopt.ui.graph_component import Bars, Way
@@ -98,7 +98,7 @@ def _work(unit: Unit, session: Session, shown: Shown, waiting: bool) -> Costs | 
         f"work of {shown}", _key(session, shown), lambda: _counting(session, shown), answers=PICTURES
     )
     counted = job.result if not waiting else result_soon(job, f"Counting {COSTS[unit].words}")
-    return None if counted is None else next(costs for costs in counted if costs.unit == unit)
+    return None if counted is None else counted[unit]
 
 
 def _times(session: Session, shown: Shown, waiting: bool) -> Costs | None:
@@ -108,10 +108,10 @@ def _times(session: Session, shown: Shown, waiting: bool) -> Costs | None:
     return timed.result if not waiting else result_soon(timed, "Measuring the time of each node")
 
 
-def _counting(session: Session, shown: Shown) -> Job[tuple[Costs, ...]]:
+def _counting(session: Session, shown: Shown) -> Job[Mapping[Unit, Costs]]:
     # A copy, which shares all weights: the visitor may go on switching passes.
     graph, (args, kwargs) = shared_copy(session.graph_of(shown)), session.opened.inputs
-    return Job(lambda progress: work_costs(graph, args, kwargs))
+    return Job(lambda progress: work_by_unit(graph, args, kwargs))
 
 
 def _timing(session: Session, shown: Shown) -> Job[Costs]:

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from fxopt.evidence import critical_path, work_costs
+from fxopt.evidence.work import work_by_unit
 from fxopt.ui import costs, limits, waiting
 from fxopt.ui.viewing import select
 from tests.ui.visitor import FOLD, session, texts
@@ -57,7 +58,7 @@ def test_a_picture_whose_cost_is_still_being_counted_is_not_foreseen(
     app: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_count = threading.Event()
-    monkeypatch.setattr(costs, "work_costs", lambda *of: may_count.wait(60) and work_costs(*of))
+    monkeypatch.setattr(costs, "work_by_unit", lambda *of: may_count.wait(60) and work_by_unit(*of))
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 0.05)
     choose(app, "FLOPs")
     app.toggle(key=f"on {FOLD}").set_value(True).run()
