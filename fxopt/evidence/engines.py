@@ -23,7 +23,7 @@ from fxopt.evidence.latency import Progress, measure, measuring
 from fxopt.evidence.latency_report import FEWEST_ROUNDS, LatencyReport
 from fxopt.evidence.numerics import NumericsReport, Original
 from fxopt.evidence.running import copied
-from fxopt.tracing.checks import without_checks
+from fxopt.tracing.installed_checks import without_checks
 from fxopt.tracing.replay import first_line
 
 _COLUMNS = ("model in", "verdict", "ratio", "low", "high", "ms", "set-up s", "max abs error", "error")

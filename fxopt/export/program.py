@@ -21,7 +21,7 @@ from fxopt.export.errors import ExportError
 from fxopt.export.spelling import PACKED
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.packed.layer import PackedLayer
-from fxopt.tracing.checks import without_checks
+from fxopt.tracing.installed_checks import without_checks
 
 PT2 = "a program of torch.export"
 _ONNX = ("onnx", "onnxscript")

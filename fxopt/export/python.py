@@ -23,7 +23,7 @@ from fxopt.export.spelling import UnspelledError, spelled
 from fxopt.export.tensors import DTYPES, Tensors
 from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import attribute_of, info_of
-from fxopt.tracing.checks import check_inputs
+from fxopt.tracing.installed_checks import check_inputs
 
 TEMPLATE = Path(__file__).parent / "template.txt"
 _TAKEN = {

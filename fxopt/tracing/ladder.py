@@ -16,8 +16,8 @@ from fxopt.errors import expect, expect_model
 from fxopt.process.one_at_a_time import one_at_a_time
 from fxopt.tracing.assemble import partial_graph_module_of
 from fxopt.tracing.budget import BudgetError
-from fxopt.tracing.checks import install_checks
 from fxopt.tracing.inputs import Inputs, bind
+from fxopt.tracing.installed_checks import install_checks
 from fxopt.tracing.leaves import Leaves, leaf_predicate
 from fxopt.tracing.lines import at
 from fxopt.tracing.parameter_names import hidden_in

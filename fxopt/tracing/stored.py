@@ -29,7 +29,7 @@ from torch.utils._pytree import tree_flatten
 from fxopt.graph.fingerprint import describe, has_default_repr
 from fxopt.recording.node_record import NodeRecord, Ref
 from fxopt.tracing.assemble import assembled, at_path, targets_of
-from fxopt.tracing.checks import install_checks
+from fxopt.tracing.installed_checks import install_checks
 from fxopt.tracing.ladder import Progress, capture
 from fxopt.tracing.report import CaptureReport
 
