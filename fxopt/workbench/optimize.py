@@ -6,20 +6,17 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-import torch
 from torch import nn
 from torch.fx import GraphModule
 
 from fxopt.core import FxoptError, Pass, shared_copy
-from fxopt.engines import EngineRegion
 from fxopt.errors import expect_model
-from fxopt.evidence.latency import measure, measuring
+from fxopt.evidence.latency import measure
 from fxopt.evidence.latency_report import LatencyReport
-from fxopt.evidence.numerics import NumericsReport, compare_outputs
+from fxopt.evidence.numerics import NumericsReport, Original
 from fxopt.models import as_inputs
 from fxopt.passes import (
     ChangeAddmmToLinear,
-    CompileRegions,
     FoldBatchNorm,
     FuseAttention,
     FuseBatchNorm1dInLinear,
@@ -34,12 +31,22 @@ from fxopt.passes import (
 )
 from fxopt.workbench.autotuning import Tuning
 from fxopt.workbench.autotuning import autotune as tuned
+from fxopt.workbench.engine_trials import (
+    ENGINES,
+    FASTEST,
+    Engine,
+    EngineTrial,
+    as_measured,
+    hand_over,
+    keep_fastest,
+    passes_for,
+    set_up,
+)
 from fxopt.workbench.states import Choice, PassState
 from fxopt.workbench.tuning import SiteTime, packing_times
 from fxopt.workbench.workbench import Workbench
 
 Level = Literal["exact", "rounding"]
-Engine = Literal["inductor"]
 
 _PASSES: dict[str, tuple[type[Pass[Any]], ...]] = {
     "exact": (RemoveIdentities, ShareCommonSubexpressions),
@@ -85,8 +92,8 @@ class OptimizeReport:
     numerics: NumericsReport
     latency: LatencyReport | None
     seconds: float
-    compiling: LatencyReport | None = None
-    """The graph compiled by the engine against that with packed layers, if it was measured; the faster one is kept."""
+    engines: tuple[EngineTrial, ...] = ()
+    """The graph in each engine against that with packed layers, where engines were asked for; the fastest is kept."""
     tuning: Tuning | None = None
     """The decision on the sites of each pass, with its evidence, where `autotune` was asked for."""
 
@@ -102,8 +109,7 @@ class OptimizeReport:
             lines.append("  no time was left to measure MergeLinears, which stays")
         elif self.merging is not None and self.merging.ratio < 1:
             lines.append(f"  left out: MergeLinears makes it {1 / self.merging.ratio:.2f}x slower")
-        if self.compiling is not None:
-            lines.append(f"  compiled against packed layers: {self.compiling.verdict}")
+        lines += [f"  {one}" for one in self.engines]
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")
@@ -139,8 +145,10 @@ def optimize(
         inputs: an example: a tuple of positional arguments, a mapping of keyword arguments, or one tensor.
         level: ``"exact"`` keeps every bit; ``"rounding"`` computes the same function over the real numbers.
         choices: of an earlier call with this level and engine, to be replayed; nothing is timed to make them.
-        engine: ``"inductor"`` may compile the whole graph to one call (`CompileRegions`) in place of packed layers, if
-            that is shown to be faster, or nothing is `measured`. It takes seconds, and a C++ compiler.
+        engine: ``"inductor"``, ``"onnxruntime"`` or ``"openvino"`` may compute the whole graph as one call
+            (`CompileRegions`, `DelegateRegions`) in place of packed layers, if that is shown to be faster, or nothing
+            is `measured`. ``"fastest"`` tries all three and keeps the fastest. It takes seconds, and the package of the
+            engine, or a C++ compiler.
         autotune: judge the sites of every pass by the times of their nodes with and without them, and keep only those
             that pay (`fxopt.workbench.autotuning`), in place of the choices that `measured` makes.
         measured: whether the work is timed on this machine: with and without `MergeLinears`, then each kind of packed
@@ -165,8 +173,10 @@ def optimize(
         raise FxoptError(f"{type(model).__name__} is in training mode, and optimize is for inference: model.eval()")
     if level not in _PASSES:
         raise FxoptError(f"there is no level {level!r}; give one of {', '.join(_PASSES)}")
-    if engine not in (None, "inductor"):
-        raise FxoptError(f"there is no engine {engine!r}; give inductor, or leave engine out")
+    if engine not in (None, FASTEST, *ENGINES):
+        raise FxoptError(f"there is no engine {engine!r}; give {', '.join(ENGINES)} or {FASTEST}, or leave engine out")
+    if engine == FASTEST and choices is None and not measured:
+        raise FxoptError("engine='fastest' measures to find it: leave measured out, or name the engine")
     if engine is not None and (level == "exact" or autotune):
         reason = (
             "an engine rounds: give level='rounding'" if level == "exact" else "autotune judges nodes: leave it out"
@@ -175,11 +185,12 @@ def optimize(
     start = time.perf_counter()
     args, kwargs = as_inputs(inputs)
     passes = [kind() for kind in _PASSES[level]]
-    compiling = [CompileRegions(backend=engine)] if engine is not None else []
+    handing = passes_for(engine)
     given = () if isinstance(model, GraphModule) else (args, kwargs)
-    bench = Workbench(model, *given, passes=[*passes, *compiling])
+    bench = Workbench(model, *given, passes=[*passes, *handing.values()])
     slower: tuple[SiteTime, ...] = ()
-    merging = compiled = None
+    merging: LatencyReport | None = None
+    trials: tuple[EngineTrial, ...] = ()
     tuning: Tuning | None = None
     if autotune and (choices is not None or not measured):
         raise FxoptError("autotune measures to make the choices: leave choices and measured out")
@@ -194,16 +205,20 @@ def optimize(
         elif measured and level != "exact":
             merging = _merge_if_faster(bench, args, kwargs, budget / 2)
             slower = _pack_if_faster(bench, args, kwargs, budget / 2)
-        for one in compiling:
-            compiled = _compile_if_faster(bench, one, args, kwargs, budget if measured else 0.0)
+        if handing and measured:
+            trials = keep_fastest(bench, handing, args, kwargs, budget)
+        for one in handing.values() if not measured else ():
+            hand_over(bench, one)
     seconds = time.perf_counter() - start
-    numerics = compare_outputs(bench.pristine, bench.current, [(args, kwargs)])
+    original = Original(bench.pristine, [(args, kwargs)])
+    with as_measured(bench.current):
+        numerics = original.compare(bench.current)
     if measured:
-        _compiled_before(bench.current, args, kwargs)
+        set_up(bench.current, args, kwargs)
     latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
     if choices is None and latency is not None and latency.shown and latency.ratio < 1:
         bench.reverse_all()
-    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, compiled, tuning)
+    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, trials, tuning)
     return Optimized(bench.current, report, bench.choices)
 
 
@@ -219,33 +234,6 @@ def _merge_if_faster(
     if not report.rounds or report.ratio >= 1:
         bench.turn_on(MergeLinears())
     return report
-
-
-def _compile_if_faster(
-    bench: Workbench, compiling: CompileRegions, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
-) -> LatencyReport | None:
-    """Compile the graph in place of packed layers, and take that back where it was measured to be no faster."""
-    packed, choices = shared_copy(bench.current), bench.choices
-    for pass_ in (PackLinears(), PackConvolutions()):
-        bench.turn_off(pass_)
-    bench.turn_on(compiling)
-    if not compiling.sites_on(bench.current):
-        bench.choose(choices)
-        return None
-    if not budget:
-        return None
-    _compiled_before(bench.current, args, kwargs)
-    report = measure(packed, bench.current, args, kwargs, budget=budget)
-    if not report.shown or report.ratio <= 1:
-        bench.choose(choices)
-    return report
-
-
-def _compiled_before(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Compile the regions of `gm` as a measurement calls them, of which the seconds for it are no part."""
-    if any(isinstance(module, EngineRegion) for module in gm.modules()):
-        with measuring(lambda: None), torch.inference_mode():
-            gm(*args, **kwargs)
 
 
 def _pack_if_faster(

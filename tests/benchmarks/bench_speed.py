@@ -22,6 +22,7 @@ import fxopt
 from fxopt.core import shared_copy
 from fxopt.evidence import LatencyReport, NumericsReport, compare_outputs, measure
 from fxopt.evidence.latency_report import machine
+from fxopt.workbench.engine_trials import ENGINES, FASTEST
 from fxopt.workbench.optimize import Optimized
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ HEAD = """# Speed
 interleaved rounds in CPU time of one thread, with its interval; beside it stands the interval of the graph against
 itself. The error is the largest of all outputs, against the largest output. `torch.compile`, with freezing on, stands
 against the same graph, with the seconds that it takes to set up and its own error; it is measured with `--compile`.
-"Engine" is `optimize(..., engine="inductor")`, which chooses between packed layers and `CompileRegions` (`--engine`).
+"Engine" is `optimize(..., engine=...)` with the engine of `--engine`, which keeps packed layers where they are faster.
 Fewer than 6 rounds prove nothing. Models have random weights unless they are called trained.
 """
 COLUMNS = """
@@ -134,7 +135,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", choices=[*MODELS, []], help="models; all if none is named")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds for the rounds of a model")
     parser.add_argument("--autotune", action="store_true", help="keep only the sites that pay")
-    parser.add_argument("--engine", action="store_true", help="let Inductor compile the graph where that is faster")
+    parser.add_argument("--engine", choices=[*ENGINES, FASTEST], help="hand the graph to it where that is faster")
     parser.add_argument("--compile", action="store_true", help="measure torch.compile with freezing as well")
     options = parser.parse_args()
     for key in options.names or MODELS:
@@ -144,7 +145,7 @@ def main() -> None:
             model, inputs = make()
         found = fxopt.optimize(model.eval(), inputs, budget=options.budget, autotune=options.autotune)
         print(f"{key}\n{found.report}\n", flush=True)
-        handed = fxopt.optimize(model, inputs, budget=options.budget, engine="inductor") if options.engine else None
+        handed = fxopt.optimize(model, inputs, budget=options.budget, engine=options.engine) if options.engine else None
         print(f"engine: {handed.report if handed is not None else 'not asked for'}\n", flush=True)
         compiled = measured_compiled(model, inputs, options.budget) if options.compile else None
         print(f"torch.compile: {compiled or 'not measured'}\n", flush=True)

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt.core import shared_copy
+from fxopt.engines import RUNTIMES, SessionRegion
+from fxopt.engines.runtimes import Runtime
 from fxopt.evidence import NodeTimes, latency
 from fxopt.evidence.latency_report import Round, report_of
 from fxopt.packed import PackedConv2d, PackedLinear
@@ -106,21 +109,79 @@ def test_the_time_of_a_packed_layer_stands_beside_that_of_all_that_it_replaced()
     assert _ratio(matches, before, NodeTimes({"_0": 2.0}, calls, calls, 2.0, 1)) == 2.0
 
 
+def measured_by(monkeypatch: pytest.MonkeyPatch, measure: Any) -> None:
+    for module in ("optimize", "engine_trials"):
+        monkeypatch.setattr(f"fxopt.workbench.{module}.measure", measure)
+
+
 @pytest.mark.parametrize(("seconds", "compiles"), [(0.5, True), (2.0, False)])
 def test_the_graph_is_compiled_only_where_that_is_faster(
     monkeypatch: pytest.MonkeyPatch, seconds: float, compiles: bool
 ) -> None:
     answers = iter([report_of([Round(1.0, seconds, 1.0)] * 9), report_of([Round(1.0, 0.4, 1.0)] * 9)])
-    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: next(answers))
+    measured_by(monkeypatch, lambda *args, **kwargs: next(answers))
     monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
     monkeypatch.setattr("torch.compile", lambda body, backend: body)  # Inductor itself is tested with its pass
     module, report, choices = fxopt.optimize(net(), X, engine="inductor")
     kinds = {type(one).__name__ for one in module.children()}
     assert ("CompiledRegion" in kinds) == compiles
     assert ("PackedConv2d" in kinds) != compiles
-    assert ("compiled against packed layers: 2.00x faster" in str(report)) == compiles
+    assert ("inductor against packed layers: 2.00x faster" in str(report)) == compiles
     again = fxopt.optimize(net(), X, engine="inductor", choices=choices, measured=False)
     assert ("CompiledRegion" in {type(one).__name__ for one in again.module.children()}) == compiles
+
+
+def in_torch(change: Callable[[torch.Tensor], torch.Tensor]) -> Runtime:
+    """Return an engine that runs the program in torch."""
+
+    def load(program: torch.export.ExportedProgram, threads: int) -> Any:
+        model = program.module()
+        return lambda *tensors: tuple(change(one) for one in model(*tensors))
+
+    return Runtime("Engine", (), "", load)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"),
+    [((0.7, 0.5), "openvino"), ((0.5, 0.7), "onnxruntime"), ((1.5, 1.2), "")],
+    ids=["the last", "an earlier one", "none"],
+)
+def test_the_fastest_engine_is_kept_and_each_is_told(
+    monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, float], kept: str
+) -> None:
+    answers = iter([report_of([Round(1.0, one, 1.0)] * 9) for one in (*seconds, 0.4)])
+    measured_by(monkeypatch, lambda *args, **kwargs: next(answers))
+    monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    for name in RUNTIMES:
+        monkeypatch.setitem(RUNTIMES, name, in_torch(torch.clone))
+    model = net()
+    module, report, choices = fxopt.optimize(model, X, engine="fastest")
+    assert [one.package for one in module.children() if isinstance(one, SessionRegion)] == ([kept] if kept else [])
+    assert any(isinstance(one, PackedConv2d) for one in module.children()) == (not kept)
+    inductor, onnx_runtime, _ = report.engines
+    assert "no C++ compiler" in inductor.problem
+    assert onnx_runtime.numerics is not None
+    assert onnx_runtime.numerics.fits
+    assert f"onnxruntime against packed layers: {onnx_runtime.latency.verdict}; outputs: " in str(report)  # type: ignore[union-attr]
+    assert "; set up in " in str(report)
+    again = fxopt.optimize(model, X, engine="fastest", choices=choices, measured=False)
+    assert fxopt.fingerprint(again.module) == fxopt.fingerprint(module)
+
+
+def test_an_engine_that_fails_or_computes_another_function_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured_by(monkeypatch, lambda *args, **kwargs: report_of([Round(1.0, 0.4, 1.0)] * 9))
+    monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", in_torch(lambda one: one + 1))
+    module, report, _ = fxopt.optimize(net(), X, engine="onnxruntime")
+    assert any(isinstance(one, PackedConv2d) for one in module.children())
+    (trial,) = report.engines
+    assert "its result is off by 1" in trial.problem
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", in_torch(lambda one: one * (1 + 5e-4)))
+    module, report, _ = fxopt.optimize(net(), X, engine="onnxruntime")
+    assert any(isinstance(one, PackedConv2d) for one in module.children())
+    assert report.engines[0].numerics is not None
+    assert report.engines[0].numerics.fits is False
 
 
 def test_it_is_compiled_before_it_is_measured_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +198,7 @@ def test_it_is_compiled_before_it_is_measured_as_it_is_measured(monkeypatch: pyt
         return found
 
     monkeypatch.setattr("torch.compile", compiled)
-    monkeypatch.setattr("fxopt.workbench.optimize.measure", measure)
+    measured_by(monkeypatch, measure)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
@@ -158,7 +219,8 @@ def test_packed_layers_stay_where_nothing_can_be_compiled(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"engine": "tensorrt"}, "no engine 'tensorrt'; give inductor"),
+        ({"engine": "tensorrt"}, "no engine 'tensorrt'; give inductor, onnxruntime, openvino or fastest"),
+        ({"engine": "fastest", "measured": False}, "measures to find it"),
         ({"engine": "inductor", "level": "exact"}, "give level='rounding'"),
         ({"engine": "inductor", "autotune": True}, "autotune judges nodes"),
     ],
