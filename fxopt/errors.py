@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def expect_model(value: object, call: str) -> None:
     from torch import nn  # only here: the page is on screen while torch is imported
 
     remedy = "make an instance of it" if isinstance(value, type) else "build the model first, in Python"
+    if isinstance(value, FunctionType):
+        remedy = "let it be the forward of a torch.nn.Module, or trace it alone: torch.fx.symbolic_trace"
     expect(value, nn.Module, call, "a model, a torch.nn.Module", remedy)
 
 

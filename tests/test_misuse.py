@@ -39,6 +39,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
     "names in a text": (lambda: fxopt.trace(WithConfig(), input_names="input_ids"), r"write \['input_ids'\]"),
     "names of a number": (lambda: fxopt.trace(WithConfig(), input_names=3), "a list of names; this is the int 3"),
     "a name that is none": (lambda: fxopt.trace(WithConfig(), input_names=[3]), "one of these is the int 3"),
+    "capture a function": (lambda: fxopt.capture(lambda x: x, (1,)), "this is a function .let it be the forward of"),
     "trace a text": (lambda: fxopt.trace("bert"), "fxopt.trace takes a model.*the text 'bert' .build the model first"),
     "trace a class": (lambda: fxopt.trace(WithConfig), "the class WithConfig .make an instance of it"),
     "examples of a text": (lambda: fxopt.example_inputs("bert"), "fxopt.example_inputs takes a model"),
