@@ -32,6 +32,8 @@ class Problem:
     """The name of the anchor node; empty for a whole pass."""
     reason: str
     remedy: str = ""
+    is_unknown_pass: bool = False
+    """Whether the workbench has no pass of this name, with any arguments."""
 
     def __str__(self) -> str:
         where = f"{written(('steps', self.step))} {self.name}" + (f" at {self.site}" if self.site else "")
@@ -106,7 +108,10 @@ def _choose(steps: Sequence[Step], trial: Workbench) -> tuple[dict[int, str], li
                 if step.on:
                     has = ", ".join(one.name for one in trial.passes)
                     reason = f"the workbench has no such pass with these arguments; it has {has}"
-                    problems.append(Problem(i, step.name, "", reason, "make it with passes=recipe.passes()"))
+                    is_unknown = all(one.name != step.name for one in trial.passes)
+                    problems.append(
+                        Problem(i, step.name, "", reason, "make it with passes=recipe.passes()", is_unknown)
+                    )
                 continue
             if signature in choices:
                 raise RecipeError(f"{step.name} with these arguments is in the recipe twice", ("steps", i))

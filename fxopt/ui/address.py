@@ -25,6 +25,7 @@ from fxopt.ui.fault import MOST_TOLD, all_or_nothing, complain
 from fxopt.ui.folders import MOST_TEXT
 from fxopt.ui.learning import bookmark, come_back
 from fxopt.ui.markdown import escaped
+from fxopt.ui.own_rule import missing_pass, problem_in_words
 from fxopt.ui.session import Session
 from fxopt.ui.upload import is_uploaded, uploaded
 from fxopt.ui.uploaded_files import UPLOAD
@@ -159,7 +160,7 @@ def _go(session: Session, state: str) -> bool:
         link = Link.from_text(state)
         problems: list[str] = []
         if not same_steps(link.steps, Link.of(session.workbench).steps):
-            problems += map(str, link.replay(session.workbench).problems)
+            problems += map(problem_in_words, link.replay(session.workbench).problems)
     except RecipeError as error:
         complain(f"**The address could not be followed.** {escaped(str(error))[:MOST_TOLD]}")
         return False
@@ -181,7 +182,7 @@ def _viewed(session: Session, view: Mapping[str, Any]) -> tuple[ViewState, list[
     nodes = session.view_of("Original").by_name.keys() | session.view_of("Now").by_name.keys()
     modules = session.opened.view.module_classes.keys() | session.view_of("Now").module_classes.keys()
     if texts["looked_at"] not in ["", *(state.name for state in session.workbench.states)]:
-        missing.append(f"the pass {texts['looked_at']}")
+        missing.append(missing_pass(texts["looked_at"]))
         texts["looked_at"] = session.begun[1].looked_at
     selected = texts["selected"]
     if selected and (selected[1:] not in modules if selected.startswith("@") else selected not in nodes):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import streamlit as st
 
 from fxopt.errors import CancelledError, FxoptError
 from fxopt.lessons.facts import RULE_TAB
+from fxopt.recipes.replay import Problem
 from fxopt.ui.acts import alone
 from fxopt.ui.folders import is_served_here
 from fxopt.ui.job import Job, Progress
@@ -28,6 +29,7 @@ NAME = "your rule"
 TAB = RULE_TAB
 TYPED_SECONDS = 0.5
 """The time in which all that was typed before a click has come: the editor sends it 0.2 s after the last key."""
+NOT_BROUGHT = "a rule that someone wrote stays on their own page"
 _KEY = "own rule"
 
 
@@ -43,10 +45,20 @@ class OwnRule:
     text: str = TEMPLATES[0].text
     begun: str = TEMPLATES[0].text
     """The text that the editor began with."""
+    is_new: bool = True
+    """Whether the visitor has written nothing yet, and nothing came from elsewhere."""
     edition: int = 0
     """The number of the editor: another text from outside of it gets a new one."""
     may_run: bool = True
-    """False for a text from a file, until the visitor asks for it to be run."""
+    """False for a text from a file or from before a reload, until the visitor asks for it to be run."""
+    origin: str = ""
+    """The source of a text that may not be run yet, in words."""
+    texts: dict[str, str] = field(default_factory=dict)
+    """By signature of a rule that was put into the list of passes, its text."""
+    gone: tuple[str, ...] = ()
+    """The texts whose rules stood in the list of passes before a reload; see `fxopt.ui.kept_rule`."""
+    coming_back: Job[list[Answer]] | None = None
+    """The work on putting them there again."""
     wants_check: bool = False
     """Whether the visitor waits for the laws to be checked. The answer ends it; a text that comes before is checked."""
     asked: tuple[str, bool] = ("", False)
@@ -63,33 +75,36 @@ class OwnRule:
     @property
     def is_lawful(self) -> bool:
         """Whether the laws were checked of the text as it is, and hold."""
-        answer = self.answer
-        if answer is None or self.answered != (self.text, True) or answer.faults:
-            return False
-        return bool(answer.found) and all(one.checked for one in answer.found)
+        return self.answer is not None and self.answered == (self.text, True) and holds(self.answer)
 
-    def put(self, text: str, *, may_run: bool) -> None:
+    def write(self, text: str) -> None:
+        """Take over the text that the editor has."""
+        self.is_new = self.is_new and text == self.text
+        self.text = text
+
+    def put(self, text: str, *, may_run: bool, origin: str = "came from a file") -> None:
         """Put a text into the editor, in place of the one that is there."""
         if text != self.text:
             self.answer, self.asked, self.wants_check = None, ("", False), False
         self.text = self.begun = text
         self.edition += 1
-        self.may_run = may_run
+        self.is_new = False
+        self.may_run, self.origin = may_run, origin
 
     def check(self) -> None:
         """Let the laws be checked, of the text that the editor has by now: its last part may be on its way."""
         self.wants_check = True
+        self.rest()  # an earlier answer would come at once, before that last part
+
+    def rest(self) -> None:
+        """End the work on the answer that runs."""
         if self.job is not None:
             self.job.cancel()
-            self.job = None  # an earlier answer would come at once, before that last part
+            self.job = None
 
     def ask(self, session: Session) -> Job[Answer]:
         """Return the work on the answer to the text as it is, begun where it is new. It ends the one before."""
-        if self.of is None or self.of() is not session or self.process is None:
-            process = self._begin(session)
-        else:
-            process = self.process
-        session.at_rest[_KEY] = process.close  # each time: a session that has rested has let go of it
+        process = self.process_for(session)
         asked = (self.text, self.wants_check or self.asked == (self.text, True))
         if self.job is None or self.asked != asked or _is_lost(self.job):
             if self.job is not None:
@@ -105,22 +120,31 @@ class OwnRule:
             self.job = Job(work, presence())
         return self.job
 
-    def _begin(self, session: Session) -> RuleProcess:
-        """Return a new process with the graph of a session, which ends when the session rests, and when it is gone."""
-        self.close()
-        args, kwargs = session.opened.inputs
-        process = RuleProcess(session.opened.pristine, args, kwargs)
-        self.process, self.of = process, weakref.ref(session)
-        weakref.finalize(session, process.close)
+    def process_for(self, session: Session) -> RuleProcess:
+        """Return the process with the graph of a session, which ends when the session rests, and when it is gone."""
+        process = self.process
+        if self.of is None or self.of() is not session or process is None:
+            self.close()
+            args, kwargs = session.opened.inputs
+            process = RuleProcess(session.opened.pristine, args, kwargs)
+            self.process, self.of = process, weakref.ref(session)
+            weakref.finalize(session, process.close)
+        session.at_rest[_KEY] = process.close  # each time: a session that has rested has let go of it
         return process
 
     def close(self) -> None:
         """End the process; the text stays."""
-        if self.job is not None:
-            self.job.cancel()
+        self.rest()
+        if self.coming_back is not None:
+            self.coming_back.cancel()
         if self.process is not None:
             self.process.close()
-        self.process, self.of, self.job, self.answer = None, None, None, None
+        self.process, self.of, self.coming_back, self.answer = None, None, None, None
+
+
+def holds(answer: Answer) -> bool:
+    """Return whether an answer has rules, and the laws of each were checked and hold."""
+    return not answer.faults and bool(answer.found) and all(one.checked for one in answer.found)
 
 
 def _wait_for_what_was_typed(progress: Progress) -> None:
@@ -177,12 +201,34 @@ def put_into_list(session: Session) -> None:
     mine = own_rule()
     if not mine.is_lawful:
         raise FxoptError("first check the laws of the text as it is now")
-    passes, fault = passes_of(mine.text)
+    add_rules(session, mine.text)
+    mine.gone = tuple(text for text in mine.gone if text != mine.text)
+
+
+def add_rules(session: Session, text: str) -> None:
+    """Take the rules of a text, whose laws hold, into the list of passes: it is run here.
+
+    Raises:
+        FxoptError: the text has a fault here, or a built-in pass has the name of one.
+    """
+    mine, (passes, fault) = own_rule(), passes_of(text)
     if fault is not None:
         raise FxoptError(str(fault))
     for one in passes:
         session.workbench.add(one)
+        mine.texts[one.signature], mine.is_new = text, False
     session.view = session.view.looking_at(passes[-1].name)
+
+
+def missing_pass(name: str) -> str:
+    """Return the sentence on a pass that a recipe or address names and that is not here: it may have been a rule."""
+    lost = f"the tab {TAB} puts a rule that you wrote into the list" if is_code_allowed() else NOT_BROUGHT
+    return f"{name}: no pass of this name is in the list here; {lost}"
+
+
+def problem_in_words(problem: Problem) -> str:
+    """Return a part of a recipe that does not apply here, in words."""
+    return missing_pass(problem.name) if problem.is_unknown_pass else str(problem)
 
 
 def marks_of_rule(answer: Answer | None, index: int) -> Mapping[str, Sequence[Mark]]:

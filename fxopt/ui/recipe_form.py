@@ -15,6 +15,7 @@ from fxopt.ui.folders import is_served_here
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.outcomes import RecipeOutcome
 from fxopt.ui.own_models import OwnModel
+from fxopt.ui.own_rule import problem_in_words
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 from fxopt.ui.upload import is_uploaded
@@ -130,7 +131,7 @@ def _show_refusal(session: Session, outcome: RecipeOutcome, refusal: RecipeError
         return
     count = len(refusal.problems)
     parts = f"{count} of its parts does" if count == 1 else f"{count} of its parts do"
-    listed = "\n".join(f"- {escaped(str(problem))}" for problem in refusal.problems[:LISTED])
+    listed = "\n".join(f"- {escaped(problem_in_words(problem))}" for problem in refusal.problems[:LISTED])
     more = f"\n- and {count - LISTED} more" if count > LISTED else ""
     st.error(
         f"**{name} was refused, and the work is as it was:** {parts} not apply here.{_made_on(session, outcome)}"
@@ -154,7 +155,7 @@ def _show_replay(file: str, found: Replay) -> None:
         st.success(told, icon=":material/check:")
         return
     model = "" if found.is_same_model else "The model is another one than in the recipe."
-    listed = [f"left out: {escaped(str(problem))}" for problem in found.problems[:LISTED]]
+    listed = [f"left out: {escaped(problem_in_words(problem))}" for problem in found.problems[:LISTED]]
     listed += [f"new here, and off: {escaped(pass_)} at {code(site)}" for pass_, site in found.new_sites[:LISTED]]
     listed += map(escaped, found.versions)
     lines = [f"**{name}: {sites} on.** {model}", "", *(f"- {line}" for line in listed)]

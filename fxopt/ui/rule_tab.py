@@ -8,6 +8,7 @@ import streamlit as st
 
 from fxopt.errors import FxoptError
 from fxopt.ui.going import go_to
+from fxopt.ui.kept_rule import come_back_soon, keep_in_browser, rules_that_stood_there
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule, put_into_list
 from fxopt.ui.panel import acting
@@ -25,7 +26,7 @@ INTO_THE_LIST = (
     "It stands among the passes then, and is switched, undone, compared and measured like any. "
     "It runs where the page runs, without the limits of this tab."
 )
-LOST = "It goes from the list as the page is loaded anew, since no text is run unasked then: *Save* keeps it as a file."
+LOST = "It goes from the list as the page is loaded anew, since no text is run unasked then; this tab offers it again."
 _NOT_ALLOWED = (
     "A rule that you write is Python, and is run on the machine that serves the page. Start it there with "
     "`fxopt app --allow-code` to write one. These are the rules that come with fxopt, to be read."
@@ -37,9 +38,11 @@ def _draw(session: Session) -> None:
         _to_read()
         return
     mine = own_rule()
+    rules_that_stood_there(session, mine)
     written, told = st.columns([3, 2], gap="medium")
     with written:
         _editor(session, mine)
+        keep_in_browser(session, mine)
     with told:
         _answer(session, mine)
 
@@ -78,7 +81,7 @@ def _editor(session: Session, mine: OwnRule) -> None:
         annotations=[_annotation(one) for one in faults if one.line],
     )  # fmt: skip
     if isinstance(said, str):
-        mine.text = said[: MOST_TEXT + 1]
+        mine.write(said[: MOST_TEXT + 1])
 
 
 def _annotation(fault: Fault) -> dict[str, object]:
@@ -108,8 +111,10 @@ def _check() -> None:
 
 
 def _answer(session: Session, mine: OwnRule) -> None:
+    if come_back_soon(session, mine):
+        return
     if not mine.may_run:
-        st.warning("This text came from a file, and has not been run. Read it first.", icon=":material/block:")
+        st.warning(f"This text {mine.origin}, and has not been run. Read it first.", icon=":material/block:")
         st.button("Run it", key="run rule", type="primary", on_click=acting(session, _allow))
         return
     try:
@@ -172,7 +177,8 @@ def _shown(session: Session) -> Hashable:
     if not is_code_allowed():
         return session.workbench.choices, st.session_state.get("rules to read")
     mine = own_rule()
-    return mine.edition, mine.text, mine.may_run, mine.wants_check, mine.asked, mine.answer, session.workbench.choices
+    mine_now = (mine.edition, mine.text, mine.may_run, mine.wants_check, mine.asked, mine.answer)
+    return *mine_now, mine.gone, mine.coming_back, session.workbench.choices
 
 
 RULE = Tab(TAB, _draw, _shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +14,17 @@ from typer.testing import CliRunner
 
 from fxopt.errors import CancelledError
 from fxopt.models import ZOO
-from fxopt.ui import command
+from fxopt.recipes import Recipe
+from fxopt.recipes.link import Link
+from fxopt.ui import command, kept_rule
 from fxopt.ui import own_rule as own_rule_module
+from fxopt.ui.command import PAGE
+from fxopt.ui.kept_rule import STOOD_THERE
 from fxopt.ui.own_rule import OwnRule, is_code_allowed, legend_of_rule, marks_of_rule
 from fxopt.ui.rule_tab import LOST
 from fxopt.ui.workshop import VARIABLE, code_allowed
 from fxopt.view import Mark
-from fxopt.writing import Answer, Found, NearMiss, Site
+from fxopt.writing import TEMPLATES, Answer, Fault, Found, NearMiss, Site
 from fxopt.writing.reading import passes_of
 from fxopt_cli.main import cli
 from tests.ui.visitor import assert_usable, session, texts
@@ -245,6 +250,96 @@ def test_the_page_says_that_a_rule_in_the_list_goes_with_a_reload(app: AppTest, 
     session(app).workbench.undo()
     app.run()
     assert LOST not in texts(app)
+
+
+KEPT = json.dumps({"text": "a draft", "listed": [TEMPLATES[0].text, "no rule"]})
+
+
+def loaded_anew(app: AppTest, sent: object) -> OwnRule:
+    """The rule of a new visit, to whose first page the browser has sent the one that it keeps."""
+    opened(app)
+    mine: OwnRule = app.session_state["own rule"]
+    assert mine.is_new
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_rule, "own_rule", lambda: mine)
+        patch.setattr(kept_rule, "sent_by", lambda *_: sent)
+        kept_rule._come_back()
+    app.run()
+    assert_usable(app)
+    return mine
+
+
+def test_a_reload_brings_the_text_back_and_runs_none_of_it_unasked(app: AppTest, allowed: list[str]) -> None:
+    mine = loaded_anew(app, KEPT)
+    assert (mine.text, mine.gone) == ("a draft", (TEMPLATES[0].text, "no rule"))
+    assert any("has not been run" in one.value for one in app.warning)
+    assert STOOD_THERE in [one.value for one in app.info]
+    assert set(allowed) <= {TEMPLATES[0].text}, "of the new visit, before the browser sent its own"
+    assert not session(app).workbench.added
+    assert Process.checked == []
+
+
+def test_one_click_puts_the_rules_into_the_list_again_whose_laws_hold(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lawful = Answer((replace(ANSWER.found[0], checked="the laws hold"),))
+
+    def ask(self: Process, text: str, **_: object) -> Answer:
+        self.checked.append(text)
+        return lawful if text == TEMPLATES[0].text else Answer(faults=(Fault("there is no rule here yet"),))
+
+    monkeypatch.setattr(Process, "ask", ask)
+    mine = loaded_anew(app, KEPT)
+    Process.checked.clear()
+    app.button(key="list again").click()
+    app.run()
+    assert mine.coming_back is None or mine.coming_back.wait(60)
+    app.run()
+    assert_usable(app)
+    assert Process.checked == [TEMPLATES[0].text, "no rule"]
+    assert [one.name for one in session(app).workbench.added] == ["remove_one"]
+    assert mine.gone == ()
+    assert not mine.may_run, "the draft was no part of the list"
+    assert STOOD_THERE not in [one.value for one in app.info]
+    assert json.loads(kept_by(app))["listed"] == [TEMPLATES[0].text], "for the next reload"
+    session(app).workbench.undo()
+    app.run()
+    assert json.loads(kept_by(app))["listed"] == []
+
+
+def kept_by(app: AppTest) -> str:
+    """The rule that the browser is given to keep."""
+    [keeper] = [one for one in app.get("bidi_component") if one.proto.component_name == "fxopt_rule_keeper"]
+    return str(json.loads(keeper.proto.json)["kept"])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [None, 7, "", "[", "[" * 100_000, "{}", '{"text": 1, "listed": []}', '{"text": "", "listed": [1]}',
+     json.dumps({"text": "x" * 30_000, "listed": []})],
+)  # fmt: skip
+def test_what_is_no_kept_rule_is_ignored(app: AppTest, allowed: list[str], sent: object) -> None:
+    assert loaded_anew(app, sent).is_new
+
+
+def test_an_address_and_a_recipe_with_a_rule_that_went_tell_its_way_back(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(app)
+    wb = session(app).workbench
+    [rule], _ = passes_of(TEMPLATES[0].text.replace("yield x * c", "yield torch.relu(x) * c"))
+    wb.add(rule)
+    wb.choose(wb.with_(rule, on=True), (rule,))
+    [lost] = Recipe.of(wb).replay(wb.another(), strict=False).problems
+    assert own_rule_module.problem_in_words(lost) == f"remove_one: {NOT_HERE}; {own_rule_module.NOT_BROUGHT}"
+    monkeypatch.setattr(own_rule_module, "is_code_allowed", lambda: True)
+    assert "the tab Your rule puts a rule that you wrote into the list" in own_rule_module.problem_in_words(lost)
+    again = AppTest.from_file(str(PAGE), default_timeout=120)
+    again.query_params["model"], again.query_params["state"] = session(app).opened.source.key, Link.of(wb).to_text()
+    assert any("the tab Your rule puts" in one.value for _ in range(3) for one in again.run().toast)
+
+
+NOT_HERE = "no pass of this name is in the list here"
 
 
 def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:
