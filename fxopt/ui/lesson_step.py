@@ -69,7 +69,8 @@ def outlines(session: Session, way: Progress) -> None:
     is_going = way.needs is None and not way.is_passed
     places = [place_of(session, one) for one in way.step.highlight] if is_going else []
     with st.container(key="lesson outlines", gap=None):
-        _outlines(key="outlines", data={"step": f"{way.lesson.id} {way.at}", "places": places, "told": _told(way)})
+        told = {"told": _told(way), "told_at": _told_at(way)}
+        _outlines(key="outlines", data={"step": f"{way.lesson.id} {way.at}", "places": places, **told})
 
 
 def _told(way: Progress) -> str:
@@ -79,6 +80,13 @@ def _told(way: Progress) -> str:
     if way.now.counter_example and way.now.is_judged:
         return spoken(filled(way.now.counter_example, way.now.after))
     return f"Step {way.at + 1} of {len(way.steps)}: {way.step.title}"
+
+
+def _told_at(way: Progress) -> str:
+    """Return the place in the panel at which the state of the step is told, for the browser to scroll to."""
+    if way.is_passed:
+        return ".st-key-lessons-again" if way.is_finished else ".st-key-next-step"
+    return ".st-key-counter-example" if way.now.is_judged else ""
 
 
 # ---- the question

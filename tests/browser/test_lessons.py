@@ -66,7 +66,8 @@ class Learner:
     def walks(self, lesson: Lesson) -> None:
         """Walk it by its solutions, with each wrong answer before the right one."""
         for step in lesson.steps:
-            sees(self.panel.get_by_role("heading", name=step.title, exact=True))
+            heading = self.panel.get_by_role("heading", name=step.title, exact=True)
+            expect(heading).to_be_in_viewport(timeout=WAIT_MS)
             if step.needs is not None or step is lesson.steps[0]:
                 self.panel.get_by_role("button", name="Begin", exact=True).click()
                 sees(self.panel.get_by_role("button", name="Begin it anew"))
@@ -130,9 +131,13 @@ class Learner:
         deadline, last = time.monotonic() + 120, ""
         while time.monotonic() < deadline:
             if agreed.count():
+                expect(self.page.locator(":is(.st-key-next-step, .st-key-lessons-again)")).to_be_in_viewport(
+                    timeout=WAIT_MS
+                )
                 return ""
             text = "".join(told.all_inner_texts()).strip()
             if text not in ("", before) and text == last:
+                expect(told).to_be_in_viewport(timeout=WAIT_MS)
                 return text
             last = text
             self.page.wait_for_timeout(MOMENT_MS)
@@ -270,6 +275,9 @@ WALKED = [lesson.id for lesson in lessons()]
 @pytest.mark.parametrize("name", WALKED)
 def test_a_lesson_is_walked_with_each_wrong_answer_first_and_ends_with_its_code(name: str, learner: Learner) -> None:
     lesson = lesson_named(name)
+    learner.page.set_viewport_size(
+        {"width": 1280, "height": 720}
+    )  # where a judgement comes below the edge of the panel
     learner.opens(lesson)
     learner.walks(lesson)
     expect(learner.page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)

@@ -31,11 +31,15 @@ class Outlines {
     this.shown = [];
     /** @type {FirstPlace<Place>} */
     this.first = new FirstPlace();
+    this.unread = ""; // the place in the panel of words that came just now, which may lie below its edge
     this.frame = requestAnimationFrame(() => this.follow());
   }
 
-  /** @param {{ step: string, places: Place[], told: string }} data */
-  take({ step, places, told }) {
+  /** @param {{ step: string, places: Place[], told: string, told_at: string }} data */
+  take({ step, places, told, told_at }) {
+    if (step !== this.step) this.unread = this.step === undefined ? "" : ".st-key-lesson-list"; // a reload leaves the panel where it was
+    else if (this.status.textContent !== told) this.unread = told_at;
+    this.step = step;
     if (this.status.textContent !== told) this.status.textContent = told;
     const key = JSON.stringify(places);
     if (key !== this.key) {
@@ -51,6 +55,7 @@ class Outlines {
     for (const { place, box } of this.shown) follow(box, place);
     // Once a step, and once its first control is there.
     if (this.first.unseen && bringIntoSight(this.first.unseen)) this.first.seen();
+    if (this.unread && bringIntoSight({ css: `[data-testid="stSidebar"] ${this.unread}` })) this.unread = "";
     this.frame = requestAnimationFrame(() => this.follow());
   }
 
