@@ -226,9 +226,11 @@ def missing_pass(name: str) -> str:
     return f"{name}: no pass of this name is in the list here; {lost}"
 
 
-def problem_in_words(problem: Problem) -> str:
+def problem_in_words(problem: object) -> str:
     """Return a part of a recipe that does not apply here, in words."""
-    return missing_pass(problem.name) if problem.is_unknown_pass else str(problem)
+    if isinstance(problem, Problem) and problem.is_unknown_pass:
+        return missing_pass(problem.name)
+    return str(problem)
 
 
 def marks_of_rule(answer: Answer | None, index: int) -> Mapping[str, Sequence[Mark]]:
