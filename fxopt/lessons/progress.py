@@ -136,10 +136,18 @@ class Progress:
             state.shown = shown_of(step.question, snapshot) if step.question is not None else ()
             self._judge()
 
-    def recall(self, snapshot: Snapshot) -> None:
-        """Fill in the figures of a step that was begun or passed before its text changed, or before a reload."""
+    @property
+    def lacks_its_start(self) -> bool:
+        """Whether the step has begun, and the figures of its beginning are unknown, as after a reload."""
+        return self.now.has_begun and not self.now.before.keys() >= set(self.step.figures)
+
+    def recall(self, start: Snapshot) -> None:
+        """Fill in the figures of a step that was begun before its text changed, or before a reload."""
         if self.now.has_begun:
-            self.now.before = {**snapshot.figures, **self.now.before}
+            self.now.before = {**start.figures, **self.now.before}
+
+    def recall_end(self, snapshot: Snapshot) -> None:
+        """Fill in the figures of a step that was passed before its text changed, or before a reload."""
         if self.is_passed:
             self.now.after = {**snapshot.figures, **self.now.after}
 

@@ -174,11 +174,13 @@ def _begin(session: Session, needs: Needs, way: Progress) -> None:
     way.begin(page_snapshot(session, way))
 
 
-def note_start(session: Session, way: Progress) -> None:
-    """Keep the state in which the step that is shown begins."""
-    bench = session.workbench
+def note_start(session: Session, way: Progress, *, begins: bool) -> None:
+    """Keep the state in which the step that is shown `begins` now; after a reload, that in which it goes on."""
+    bench, known = session.workbench, learning().starts
+    if not way.now.has_begun or (not begins and (way.lesson.id, way.step.id) in known):
+        return
     start = Start(session.opened.source.key, bench.choices, tuple(bench.edits), session.view.selected)
-    learning().starts[way.lesson.id, way.step.id] = start
+    known[way.lesson.id, way.step.id] = start
 
 
 def begin_anew(session: Session) -> None:
@@ -253,6 +255,17 @@ def come_back(text: str, *, is_own: bool, is_step: bool) -> None:
 def page_snapshot(session: Session, way: Progress) -> Snapshot:
     """Return the facts about the page as it is, with the figures that the step speaks of."""
     return snapshot_of(session.workbench, seen_on(session), dict.fromkeys(way.step.figures))
+
+
+def start_snapshot(session: Session, way: Progress) -> Snapshot:
+    """Return the facts about the page in the state that the step begins with, where that is known; else as it is."""
+    needs = way.begins_anew_with
+    if needs is None or not is_at(session, needs):
+        return page_snapshot(session, way)
+    trial = session.workbench.another()
+    needs.begin(trial)
+    seen = Seen(model=session.opened.source.key, inputs=session.opened.inputs)
+    return snapshot_of(trial, seen, dict.fromkeys(way.step.figures))
 
 
 def seen_on(session: Session) -> Seen:

@@ -20,6 +20,7 @@ from fxopt.ui.learning import (
     open_lesson,
     open_tab,
     page_snapshot,
+    start_snapshot,
     toggle_lessons,
 )
 from fxopt.ui.lesson_step import lesson_step, outlines
@@ -76,11 +77,12 @@ def _draw(session: Session) -> None:
         return
     way = being_written(session, way)
     now = page_snapshot(session, way)
+    if way.lacks_its_start:
+        way.recall(start_snapshot(session, way))  # before it is judged
     had_begun = way.now.has_begun
     way.observe(now)
-    if way.now.has_begun and not had_begun:
-        note_start(session, way)
-    way.recall(now)
+    way.recall_end(now)
+    note_start(session, way, begins=not had_begun)
     st.markdown(f"## {escaped(way.lesson.title)}")
     if way.lesson.writes_rules and not is_code_allowed():
         st.info(f"{NEEDS_CODE} Here you can read the steps, and skip them.", icon=":material/terminal:")

@@ -68,7 +68,7 @@ def test_a_step_that_is_not_passed_is_judged_anew() -> None:
     again.predict(1)
     assert again.is_passed
     _, ways = read_bookmark(bookmark_of({"small": again}, "small"), known)
-    ways["small"].recall(walk.snapshot())
+    ways["small"].recall_end(walk.snapshot())
     assert ways["small"].now.after == walk.snapshot().figures
     assert ways["small"].is_passed
 

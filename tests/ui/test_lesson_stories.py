@@ -238,6 +238,41 @@ def test_a_reload_with_the_panel_closed_keeps_the_way(learner: AppTest) -> None:
     assert (way(again).step.id, way(again).now.hints) == ("the-first-division", 1)
 
 
+def test_an_answer_after_a_reload_is_judged_by_the_state_in_which_the_step_began(app: AppTest) -> None:
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, "reversing")
+    app.button(key="skip step").click().run()
+    begin(app)
+    before = way(app).now.before
+    answer(app, 0)
+    turn(session(app), "MergeLinears", None, False, sure=True)
+    app.run()
+    told = way(app).now.counter_example
+    assert told
+    assert way(app).now.is_done
+    again = opened_at(**parameters(app))
+    assert way(again).now.before == before, "the figures of its beginning, with the merged layers"
+    assert (way(again).now.is_done, way(again).now.counter_example) == (True, told)
+    for number, is_right in ((1, False), (0, False), (2, True)):
+        answer(again, number)
+        assert way(again).is_passed == is_right
+
+
+def test_a_step_begins_anew_after_a_reload_where_the_reload_has_found_it(app: AppTest) -> None:
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, "what-a-graph-is")
+    select(session(app), "stem_conv")
+    app.run()
+    app.button(key="next step").click().run()
+    again = opened_at(**parameters(app))
+    assert (way(again).step.reset, way(again).now.has_begun) == (None, True)
+    select(session(again), "pool")
+    turn(session(again), "FoldBatchNorm", None, True)
+    again.run()
+    again.button(key="reset step").click().run()
+    assert (session(again).view.selected, session(again).workbench.is_changed) == ("stem_conv", False)
+
+
 def test_a_step_on_another_model_waits_for_it(app: AppTest) -> None:
     app.button(key="icon lessons").click().run()
     open_lesson(app, "what-a-graph-is")
