@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt.evidence import Round, report_of
 from fxopt.lessons import LessonError, Progress, facts, lesson_named
 from fxopt.lessons.highlights import CONTROLS
-from fxopt.ui import own_rule
+from fxopt.ui import address, own_rule
 from fxopt.ui.acts import turn
 from fxopt.ui.command import PAGE
 from fxopt.ui.evidence_panel import TABS
@@ -256,6 +256,28 @@ def test_an_answer_after_a_reload_is_judged_by_the_state_in_which_the_step_began
     for number, is_right in ((1, False), (0, False), (2, True)):
         answer(again, number)
         assert way(again).is_passed == is_right
+
+
+def test_an_answer_in_the_run_that_follows_the_history_is_kept(learner: AppTest) -> None:
+    before = parameters(learner)
+    answer(learner, 0)
+    turn(session(learner), "ChangeTrueDivToMulByInverse", "truediv", True)
+    learner.session_state["evidence"] = "Numerics"
+    learner.run()
+    learner.button(key="next step").click().run()
+    learner.radio[-1].set_value(1)
+    learner.session_state[address._TOLD] = before  # as the browser tells of a step back
+    learner.button(key="predict").click().run()
+    learner.run()
+    assert (way(learner).step.id, way(learner).is_passed) == ("the-first-division", True)
+    assert not session(learner).workbench.is_changed, "the graph of that time"
+    learner.button(key="lesson step 1").click().run()
+    assert way(learner).now.answer == 1
+    assert not way(learner).now.is_done
+    turn(session(learner), "ChangeTrueDivToMulByInverse", "truediv_1", True)
+    learner.session_state["evidence"] = "Numerics"
+    learner.run()
+    assert way(learner).is_passed
 
 
 def test_a_step_begins_anew_after_a_reload_where_the_reload_has_found_it(app: AppTest) -> None:
