@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -88,7 +89,17 @@ def tensors_of(files: Iterable[Path]) -> dict[str, Tensor]:
     return found
 
 
+_PICKLED = (b"PK\x03\x04", b"\x80\x02}", b"\x80\x02\x8a", b"\x80\x04\x95", b"\x80\x05\x95")
+"""The first bytes of files of `torch.save` and `pickle`, which come under the name of safetensors too."""
+
+
 def _broken(file: Path, error: Exception) -> ModelError:
+    with contextlib.suppress(OSError), file.open("rb") as opened:
+        if opened.read(4).startswith(_PICKLED):
+            return ModelError(
+                f"{file}: it is a pickle, as of torch.save, under this name. It can run code when it is read, so it "
+                "stays unread; save safetensors with model.save_pretrained(folder)"
+            )
     return ModelError(f"{file}: it is broken or cut short ({error}); fetch it again")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from fxopt.errors import ModelError
 from fxopt.models import SizeRange, Sizes
@@ -20,7 +21,7 @@ from fxopt.ui.opening import FOLDER, Opening, Request
 from fxopt.ui.own_models import OwnModel, beginning, offered
 from fxopt.ui.problem import Problem, show_problem
 from fxopt.ui.session import Session
-from fxopt.ui.upload import may_upload, upload_form
+from fxopt.ui.upload import answer_upload, may_upload, upload_form
 from fxopt.ui.uploaded_files import UPLOAD
 
 _LARGE_TYPE = Path(__file__).with_name("large_type.css")
@@ -41,12 +42,14 @@ def model_picker() -> Session | None:
 
 
 def _picker() -> None:
-    _choose_model()
+    answer = _choose_model()
     _ask_for_what_is_chosen()
     # Both places are there in each run: the elements below keep their position, or the browser would build them anew.
     with st.container(key="messages", gap="xsmall"):
         waiting, told, remarked = st.empty(), st.empty(), st.empty()
     _open_requested(waiting)
+    if answer is not None:
+        answer_upload(answer)
     session: Session | None = st.session_state.get("session")
     if problem := st.session_state.get("problem"):
         with told.container():
@@ -63,12 +66,14 @@ def _picker() -> None:
         remarked.warning("\n\n".join(map(escaped, session.opened.remarks)), icon=":material/warning:")
 
 
-def _choose_model() -> None:
+def _choose_model() -> DeltaGenerator | None:
+    """Draw the bar, and return the place of the answer to an upload, where there is one."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="bar"):
-        _bar()
+        return _bar()
 
 
-def _bar() -> None:
+def _bar() -> DeltaGenerator | None:
+    answer = None
     st.html('<h1 class="brand">fxopt</h1>', width="content")
     titles = {source.key: source.title for source in offered()}
     if not folders_here().is_empty:
@@ -90,7 +95,7 @@ def _bar() -> None:
             width=240,
         )
     elif key == UPLOAD:
-        upload_form()
+        answer = upload_form()
     sizes = _sizes()
     if sizes is not None:
         _choose_size("Batch", "batch", sizes.batch)
@@ -98,6 +103,7 @@ def _bar() -> None:
             _choose_size("Sequence", "sequence", sizes.sequence)
     with st.container(horizontal=True, horizontal_alignment="right", gap="xsmall", width="content", key="reading"):
         _reading_aids()
+    return answer
 
 
 def _choose_as_asked(titles: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
@@ -44,8 +45,8 @@ def may_upload() -> bool:
     return not is_workshop()
 
 
-def upload_form() -> None:
-    """Draw the button in the bar that opens the form, and the form."""
+def upload_form() -> DeltaGenerator:
+    """Draw the button in the bar that opens the form, and the form; return the place of its answer."""
     upload = uploaded()
     form = st.popover("Files …" if upload is None else "Other files …", key="upload", icon=":material/upload:")
     with form, st.container(key="upload form"):
@@ -60,13 +61,26 @@ def upload_form() -> None:
             on_change=_take,
             help=HELP,
         )
-        problem: Problem | None = st.session_state.get("problem")
-        if problem is not None:  # the open form covers the place where the page tells of it
-            st.error(escaped(problem.told), icon=":material/block:")
-        elif wish := st.session_state.get("wish of the upload"):
-            st.info(wish, icon=":material/hourglass_top:")
-        elif upload is not None:
-            st.caption(f":material/check: {upload.told}")
+        place = st.empty()
+    answer_upload(place)
+    return place
+
+
+def answer_upload(place: DeltaGenerator) -> None:
+    """Say in the form how the upload has come out: the open form covers the place where the page tells of it.
+
+    To be called again once the model was opened, which may fail.
+    """
+    problem: Problem | None = st.session_state.get("problem")
+    upload = uploaded()
+    if problem is not None:
+        place.error(escaped(problem.told), icon=":material/block:")
+    elif wish := st.session_state.get("wish of the upload"):
+        place.info(wish, icon=":material/hourglass_top:")
+    elif upload is not None:
+        place.caption(f":material/check: {upload.told}")
+    else:
+        place.empty()
 
 
 def _may_run_code() -> bool:
@@ -81,6 +95,7 @@ def _key() -> str:
 def _take() -> None:
     """Take the files once they are those of a model. The others are told, and the field is empty again."""
     files: list[UploadedFile] = st.session_state.get(_key()) or []
+    st.session_state.pop("problem", None)
     try:
         named, code, wish = sorted_out(files, _may_run_code())
         if named and not wish:

@@ -125,6 +125,7 @@ def test_wrong_uploads_are_refused_in_a_sentence_and_the_page_stays_as_it_was(
     for files, told in (
         ([of_config(), of_weights(weights[:-100])], "model.safetensors: it is broken or cut short"),
         ([of_config(), of_weights(header([10**9, 10**6]))], "model.safetensors: it is broken or cut short"),
+        ([of_config(), of_weights(pickled)], "model.safetensors: it is a pickle, as of torch.save"),
         ([of_config(), of_weights(other)], "weights of BertModel are of other shapes"),
         ([of_config(hidden_size=80_000), of_weights(weights)], "weights of BertModel are of other shapes"),
         ([of_config(model_type="mine"), of_weights(weights)], "does not know model_type 'mine'"),
@@ -140,9 +141,13 @@ def test_wrong_uploads_are_refused_in_a_sentence_and_the_page_stays_as_it_was(
     ):
         said = opened_with(app, files)
         assert told in said, said
+        assert told in app.error[0].value.replace("\\", ""), "the open form says it as well"
         assert "Still open:" in said
         assert str(own_folder) not in said
         assert session(app).opened.source.key == "digits_conv_net"
+    give(app, of_weights(weights))
+    assert "config.json of the model is still to come." in app.info[0].value
+    assert not app.error, "the answer to files of before goes"
     assert len(kept(own_folder)) <= 1, "each upload takes the place of the one before"
 
 
