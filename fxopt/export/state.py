@@ -34,6 +34,10 @@ class CarriedBack:
     lost: Mapping[str, str]
     """By name, the reason why a tensor is not in `state`: a pass has computed others from it."""
 
+    def __repr__(self) -> str:
+        lost = "".join(f"\n  lost {name}: {reason}" for name, reason in self.lost.items())
+        return f"CarriedBack: {len(self.state)} of {len(self.state) + len(self.lost)} tensors{lost}"
+
 
 def to_transformed(gm: GraphModule, state: Mapping[str, torch.Tensor]) -> State:
     """Return the ``state_dict`` that a transformed graph module would have, had its original had the weights `state`.

@@ -79,7 +79,10 @@ def remedies_for(
     if getattr(getattr(model, "config", None), "_attn_implementation", "eager") != "eager":
         tries.append('load the model with attn_implementation="eager"')
     if not allow_baked:
-        tries.append("allow_baked=True, which makes the example's values and decisions constants of the graph")
+        tries.append(
+            "fxopt.capture(..., allow_baked=True), which makes the example's values and decisions constants of the "
+            "graph (the page and the command take such a graph from a function)"
+        )
     if not by_data:
         tries.append("an example of other sizes")
     return tuple(tries)

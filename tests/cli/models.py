@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+import fxopt
+
 
 class Net(nn.Module):
     """A convolution with its norm, and two linears to merge."""
@@ -61,6 +63,12 @@ def branches() -> tuple[nn.Module, torch.Tensor]:
             return x * 2 if x.sum() > 0 else x
 
     return Branches(), torch.rand(3)
+
+
+def decided() -> tuple[nn.Module, torch.Tensor]:
+    """The graph of that model, decided as for its example."""
+    model, x = branches()
+    return fxopt.capture(model, (x,), allow_baked=True), x
 
 
 changed = nn.Sequential(nn.Linear(4, 4))

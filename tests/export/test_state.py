@@ -77,6 +77,9 @@ def test_folded_weights_are_told_as_lost_and_the_others_carried_back(gm: GraphMo
     assert set(carried.lost) >= {"conv.weight", "conv.bias", "norm.weight", "norm.running_var"}
     assert carried.lost["conv.weight"].startswith("FuseBatchNorm2dInConv2d at ")
     assert torch.equal(carried.state["q.weight"], gm.get_submodule("q_k_merged").weight[:6])
+    first, second, *_ = repr(carried).splitlines()
+    assert first == f"CarriedBack: {len(carried.state)} of {len(carried.state) + len(carried.lost)} tensors"
+    assert second.startswith("  lost conv.weight: FuseBatchNorm2dInConv2d at "), "and no number of them"
 
 
 def copied_twice(gm: GraphModule) -> None:
