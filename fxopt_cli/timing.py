@@ -1,4 +1,4 @@
-"""The command that says where the time goes: ``times``."""
+"""The command that says where time and memory go: ``times``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from fxopt_cli.output import Answer, Form, Table, progress, show
 from fxopt_cli.work import captured, model_data, passes_data, worked
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from torch.fx import GraphModule
 
     from fxopt.evidence import NodeTimes
@@ -29,6 +30,7 @@ def times(
 ) -> None:
     """Measure the time of each node, and the most that each pass can bring by it, on one thread of this machine.
 
+    The memory is counted without a run: the most bytes of tensors that live at once, beside weights and inputs.
     The times are of the graph with the chosen passes on; the ceilings are of the passes on the original.
 
     \b
@@ -40,7 +42,7 @@ def times(
     made = captured(model, sizes, form) if choice.is_empty else worked(model, sizes, choice, form)
     given, wb = made.given, made.wb
     with progress("measuring", form) as tell:
-        from fxopt.evidence import node_times
+        from fxopt.evidence import demand_of, node_times
         from fxopt.workbench.ceilings import ceilings
 
         def told(share: float) -> None:
@@ -52,6 +54,7 @@ def times(
         original = measured(wb.pristine)
         now = measured(wb.current) if wb.is_changed else original
         most = ceilings(original, wb.another().states)
+        demand = demand_of(wb.current, given.args, dict(given.kwargs))
     passes = [
         {"pass": name, "share": one.share, "speedup": one.speedup if one.share < 1 else None}
         for name, one in most.items()
@@ -61,11 +64,17 @@ def times(
         "passes": passes_data(wb),
         "whole_ms": now.whole * 1000,
         "rounds": now.rounds,
+        "peak_bytes": demand.peak_bytes,
+        "peak_at": demand.at,
         "calls": now.by_call.to_dict("records"),
+        "modules": now.by_module().to_dict("records"),
         "nodes": now.frame.to_dict("records"),
         "ceilings": passes,
     }
-    lines = [f"a call takes {now.whole * 1000:.3g} ms of CPU time; {now.rounds} rounds"]
+    lines = [
+        f"a call takes {now.whole * 1000:.3g} ms of CPU time; {now.rounds} rounds",
+        f"at {demand.at}, tensors of {demand.peak_bytes:,} bytes live at once, beside weights and inputs",
+    ]
     show(Answer(data, lines, _tables(now, passes, short=form is Form.table)), form, "times")
 
 
@@ -75,13 +84,23 @@ def _tables(now: NodeTimes, passes: list[dict[str, Any]], *, short: bool) -> lis
     if not short:
         return [
             Table("Calls", tuple(now.by_call.columns), list(now.by_call.itertuples(index=False))),
+            Table("Modules", tuple(now.by_module().columns), list(now.by_module().itertuples(index=False))),
             Table(most, ("pass", "share", "speedup"), [tuple(one.values()) for one in passes]),
             Table("Nodes", tuple(now.frame.columns), list(now.frame.itertuples(index=False))),
         ]
-    calls = [(row.calls, row.nodes, f"{row.us:.0f}", f"{row.share:.1%}") for row in now.by_call[:_FEW].itertuples()]
     ceilings = [(one["pass"], f"{one['share']:.1%}", f"{one['speedup'] or math.inf:.2f}x") for one in passes]
-    title = "Calls" if len(now.by_call) <= _FEW else f"The {_FEW} calls that take most"
     return [
-        Table(title, ("calls", "nodes", "us", "share"), calls),
+        _most(now.by_call, "calls"),
+        _most(now.by_module(), "modules"),
         Table(most, ("pass", "share", "at most"), ceilings),
     ]
+
+
+def _most(frame: DataFrame, what: str) -> Table:
+    """Return the first rows of a table of times for a reader."""
+    rows = [
+        (group or "(the model itself)", nodes, f"{us:.0f}", f"{share:.1%}")
+        for group, nodes, us, share in frame[:_FEW].itertuples(index=False)
+    ]
+    title = what.capitalize() if len(frame) <= _FEW else f"The {_FEW} {what} that take most"
+    return Table(title, (str(frame.columns[0]), "nodes", "us", "share"), rows)
