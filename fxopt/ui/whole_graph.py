@@ -20,11 +20,12 @@ from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 from fxopt.ui.verdict_list import said
 from fxopt.ui.waiting import result_soon
-from fxopt.workbench import PassState, Workbench
+from fxopt.workbench import Workbench
 from fxopt.workbench.ceilings import ceilings
 from fxopt.workbench.preview import preview
 
 ASKED = "asked for prospects"
+BY_OTHERS = "none of them is in the original graph; passes or edits that are on made them"
 SECONDS = 3.0
 """The time that the measurement of the nodes may take."""
 
@@ -89,7 +90,9 @@ def _passes(session: Session) -> None:
     if not states:
         st.markdown("No pass finds a site here. Open a pass on the left to read how near it comes.")
         return
-    brings = _prospects(session, states) if st.session_state.get(ASKED) == session.opened.source.key else {}
+    brings = _prospects(session) if st.session_state.get(ASKED) == session.opened.source.key else {}
+    if brings and session.workbench.is_changed:
+        st.caption("After the colon: each pass alone, on the original graph.")
     for state in states:
         more = f": {escaped(brings[state.name])}" if state.name in brings else ""
         said(session, state.name, f"{counted(len(state.sites), 'site')}{more}")
@@ -103,22 +106,20 @@ def _ask(session: Session) -> None:
     st.session_state[ASKED] = session.opened.source.key
 
 
-def _prospects(session: Session, states: list[PassState]) -> dict[str, str]:
+def _prospects(session: Session) -> dict[str, str]:
     """Return the effect of each pass on the original graph in words; empty until it is found."""
-    opened, names = session.opened, [state.name for state in states]
+    opened = session.opened
 
     def work(progress: Progress) -> dict[str, str]:
         bench = opened.workbench.another()
         most = _ceilings(opened, bench, progress)
-        here = {pass_.name for pass_ in bench.passes}
         return {
-            name: "; ".join(filter(None, (str(preview(bench, name)), most.get(name))))
-            for name in names
-            if name in here and progress(0)
+            state.name: f"{preview(bench, state.name)}; {most[state.name]}" if state.sites else BY_OTHERS
+            for state in bench.states
+            if progress(0)
         }
 
-    key = tuple(sorted(names))
-    job = session.memo.remember("prospects", key, lambda: Job(work, presence(), MEASUREMENTS))
+    job = session.memo.remember("prospects", None, lambda: Job(work, presence(), MEASUREMENTS))
     return result_soon(job, "Trying every pass") or {}
 
 

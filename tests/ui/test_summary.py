@@ -7,6 +7,7 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from fxopt.edits import ReplaceModule
 from fxopt.ui import waiting
 from tests.ui.visitor import FOLD, session, switch, texts
 
@@ -35,6 +36,9 @@ def test_the_line_tells_before_and_now_and_says_what_is_unknown(app: AppTest) ->
     values = figures(app)
     assert not {"error ?", "FLOPs ?"} & set(values)
     assert any(re.fullmatch(r"error \d\.\de-\d+", value) for value in values)
+    app.session_state["cost"] = "Cost: none"
+    app.run()
+    assert figures(app) == values, "a figure that is known stays known"
 
 
 def test_with_nothing_selected_the_inspector_tells_of_the_whole_graph(
@@ -49,3 +53,17 @@ def test_with_nothing_selected_the_inspector_tells_of_the_whole_graph(
     app.button(key="ask for prospects").click().run()
     assert re.search(r"4 removed.*; its sites take \d+ % of the time, so at most \d+\\\.\d\dx faster", texts(app))
     assert of.workbench.is_restored
+    assert "on the original graph" not in texts(app)
+
+
+def test_prospects_are_those_on_the_original_graph_and_say_so_where_it_was_changed(app: AppTest) -> None:
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    of = session(app)
+    state = of.workbench.state_of("RemoveIdentities")
+    assert not state.sites
+    of.workbench.edit(ReplaceModule("block1_gelu", "Identity"))
+    assert of.workbench.state_of("RemoveIdentities").sites
+    app.button(key="ask for prospects").click().run()
+    assert "each pass alone, on the original graph" in texts(app)
+    assert "1 site: none of them is in the original graph" in texts(app)
+    assert "nothing would change" not in texts(app)
