@@ -81,6 +81,17 @@ def costs_of(session: Session, shown: Shown, *, unit: Unit | None = None, waitin
     return COSTS[unit].find(session, shown if session.workbench.is_changed else "Original", waiting)
 
 
+def known_flops(session: Session) -> tuple[Costs, Costs] | None:
+    """Return the FLOPs before and now where they were counted, whatever is chosen since; None else."""
+    now: Shown = "Now" if session.workbench.is_changed else "Original"
+    jobs = [session.memo.known(f"work of {shown}", _key(session, shown)) for shown in ("Original", now)]
+    counted = [job.result for job in jobs if job is not None and job.result is not None]
+    if len(counted) < len(jobs):
+        return None
+    before, after = (next(costs for costs in one if costs.unit == "FLOP") for one in counted)
+    return before, after
+
+
 def _key(session: Session, shown: Shown) -> Hashable:
     return session.workbench.choices if shown == "Now" else None
 

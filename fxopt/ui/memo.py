@@ -42,6 +42,10 @@ class Memo:
         keep_recent(kept, key, answer, answers)
         return answer
 
+    def known(self, question: str, key: Hashable) -> Any:
+        """Return the answer to `question` at `key` where it is kept, and None where it would have to be made."""
+        return self._kept.get(question, {}).get(key)
+
     def once(self, question: str, make: Callable[[], T]) -> T:
         """Return plain data that depends on the current graph alone, as every visitor with the same choices has it."""
         bench, choices = self._workbench, self._workbench.choices

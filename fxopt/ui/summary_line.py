@@ -10,7 +10,7 @@ from typing import get_args
 import streamlit as st
 
 from fxopt.evidence.difference import Difference
-from fxopt.ui.costs import costs_of, counted_unit
+from fxopt.ui.costs import costs_of, counted_unit, known_flops
 from fxopt.ui.panel import panel
 from fxopt.ui.parameters_tab import parameters_of
 from fxopt.ui.session import Session
@@ -102,14 +102,12 @@ def _short(amount: int) -> str:
 
 def _flops(session: Session) -> Figure:
     told = "Counted once a click here opens the tab Cost, or a cost of FLOPs or bytes is chosen below the graph."
-    unit = counted_unit()
-    if unit not in ("FLOP", "byte"):
-        return Figure("FLOPs", "Cost", title=told)
-    costs = [costs_of(session, shown, unit=unit) for shown in get_args(Shown)]
-    if None in costs:
+    moved = counted_unit() == "byte"
+    costs = [costs_of(session, shown, unit="byte") for shown in get_args(Shown)] if moved else known_flops(session)
+    if costs is None or None in costs:
         return Figure("FLOPs", "Cost", title=told)
     before, now = (one.told(one.of_all(one.parts)).removesuffix("FLOP") for one in costs if one is not None)
-    return Figure("FLOPs" if unit == "FLOP" else "moved", "Cost", before, now)
+    return Figure("moved" if moved else "FLOPs", "Cost", before, now)
 
 
 def _is_counting(session: Session) -> bool:
