@@ -38,6 +38,7 @@ from fxopt.view.cost_bars import bars, boxes_along
 USUAL: Unit = "FLOP"
 """The cost that the tab Cost shows where none is chosen."""
 
+_GRAPHS: Mapping[Shown, str] = {"Original": "the original", "Now": "the graph as it is now"}
 _PATH_HELP = "The way from an input to the output on which the boxes cost the most: what a faster model has to shorten"
 
 
@@ -88,7 +89,7 @@ def known_flops(session: Session) -> tuple[Costs, Costs] | None:
     counted = [job.result for job in jobs if job is not None and job.result is not None]
     if len(counted) < len(jobs):
         return None
-    before, after = (next(costs for costs in one if costs.unit == "FLOP") for one in counted)
+    before, after = (one["FLOP"] for one in counted)
     return before, after
 
 
@@ -108,7 +109,7 @@ def _work(unit: Unit, session: Session, shown: Shown, waiting: bool) -> Costs | 
     job = session.memo.remember(
         f"work of {shown}", _key(session, shown), lambda: _counting(session, shown), answers=PICTURES
     )
-    counted = job.result if not waiting else result_soon(job, f"Counting {COSTS[unit].words}")
+    counted = job.result if not waiting else result_soon(job, f"Counting {COSTS[unit].words} of {_GRAPHS[shown]}")
     return None if counted is None else counted[unit]
 
 
@@ -116,7 +117,7 @@ def _times(session: Session, shown: Shown, waiting: bool) -> Costs | None:
     timed = session.memo.remember(
         f"times of {shown}", _key(session, shown), lambda: _timing(session, shown), answers=PICTURES
     )
-    return timed.result if not waiting else result_soon(timed, "Measuring the time of each node")
+    return timed.result if not waiting else result_soon(timed, f"Measuring each node of {_GRAPHS[shown]}")
 
 
 def _counting(session: Session, shown: Shown) -> Job[Mapping[Unit, Costs]]:

@@ -278,14 +278,40 @@ def serious(page: Page) -> list[str]:
     ]
 
 
+ALL_CHANGED = {
+    "nodes": "1,341 → 1,353", "matrix products": "185 → 161", "parameters": "109.5 M → 108.4 M",
+    "weights": "437.9 MB → 433.1 MB", "FLOPs": "22.35 G → 21.15 G", "error": "1.4e-06", "latency": "165 ms → 148 ms",
+}  # fmt: skip
+"""The figures above the graph of a model of the size of BERT, all of them known and changed."""
+FILL = """(told) => {
+    for (const figure of document.querySelectorAll(".summary .figure"))
+        figure.lastElementChild.innerHTML = `<strong>${told[figure.firstElementChild.textContent]}</strong>`;
+    const line = document.querySelector(".summary");
+    return line.scrollWidth - line.clientWidth;
+}"""
+
+
 @pytest.mark.parametrize("size", [(1280, 720), (1920, 1080)])
 def test_large_type_fits_the_window(visit: Open, size: tuple[int, int]) -> None:
     visitor = visit()
-    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
-    visitor.page.get_by_role("button", name="Large type").click()
-    visitor.page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
-    assert visitor.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page = visitor.page
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.get_by_role("button", name="Large type").click()
+    page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     visitor.wait("view.theme.scale > 1.2 && view.camera.zoom > 1.2")
+    visitor.switch(FOLD)
+    visitor.sees_badge("4 sites on")
+    page.get_by_role("radio", name="Diff").click()
+    page.get_by_role("tab", name="Code").click()
+    expect(page.locator(".fx-play")).to_be_visible()
+    visitor.wait("view.stageSize()[1] > 0.14 * innerHeight")
+    signs = page.locator(".fx-sign-applied, .fx-sign-changed, .fx-sign-removed").all()
+    assert len(signs) == 3
+    assert all(sign.evaluate("one => parseFloat(getComputedStyle(one).borderRadius) * 2 >= one.offsetHeight")
+               for sign in signs), "round, as in the graph"  # fmt: skip
+    visitor.rests()
+    assert page.evaluate(FILL, ALL_CHANGED) <= 0
 
 
 def test_another_batch_keeps_the_passes_on(visit: Open) -> None:

@@ -36,6 +36,7 @@ export function paintBox(frame, i) {
   context.setLineDash([]);
   const foreseen = marks.find((mark) => mark.ghost);
   if (foreseen) paintHatch(frame, pane.markColor(foreseen), x, y, w, h, radius);
+  if (ghost) context.globalAlpha = 1; // its words are read like all others
   paintLabels(frame, i, x, y, w, h, group);
   if (group && showsControls(pane)) {
     const left = x + w - CONTROL - 6;

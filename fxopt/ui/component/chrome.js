@@ -96,6 +96,7 @@ export class Chrome {
     const { scene } = this.pane;
     this.caption.replaceChildren(element("span", "", scene.caption));
     for (const note of [scene.note, this.pane.note]) if (note) this.caption.append(element("span", "fx-note", note));
+    this.caption.title = [...this.caption.children].map((one) => one.textContent).join("; ");
     this.describeMarks();
   }
 
@@ -145,6 +146,7 @@ export class Chrome {
     const operands = this.describeOperands();
     if (operands) parts.push(element("span", "fx-entry", operands));
     this.legend.replaceChildren(...parts);
+    this.legend.title = parts.map((one) => one.textContent).join("; ");
   }
 
   // The meaning of the numbers beside the heads of edges, of those that this picture has.
