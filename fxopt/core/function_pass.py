@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from torch import nn
@@ -21,6 +22,7 @@ from fxopt.graph.copying import shared_copy
 from fxopt.graph.exactness import Exactness
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import MARKS, ORIGIN, Origin
+from fxopt.graph.nodes import stack_around
 from fxopt.graph.site import Match
 from fxopt.recording.changes import ABSENT, Change
 from fxopt.recording.difference import diff_snapshots
@@ -141,13 +143,23 @@ class FunctionPass(Pass[Changed]):
             rewriter.make(change)
 
     def _marked(self, match: Changed) -> Iterator[Change]:
-        """Yield the changes, with the marks and origins of the nodes that they make and change."""
+        """Yield the changes, with the marks and origins of the nodes that they make and change.
+
+        A new node of which the function notes no module lies in that of the nodes that go, or, where none goes, of all.
+        """
+        gone = _names(match.changes, EraseNode)
+        around = _common_stack([node for node in match.nodes if node.name in gone] or match.nodes)
         made_from, signature = tuple(node.name for node in match.nodes), self.signature
         changed = {node.name: node for node in match.nodes}
         for change in match.changes:
             if isinstance(change, InsertNode):
                 origin = Origin(self.name, match.site, made_from)
-                meta = {**change.node.meta, ORIGIN: origin, MARKS: (*change.node.meta.get(MARKS, ()), signature)}
+                meta = {
+                    **around,
+                    **change.node.meta,
+                    ORIGIN: origin,
+                    MARKS: (*change.node.meta.get(MARKS, ()), signature),
+                }
                 yield dataclasses.replace(change, node=dataclasses.replace(change.node, meta=meta))
                 continue
             if isinstance(change, EraseNode):
@@ -200,6 +212,14 @@ def _rewired(change: SetCall) -> str:
     if len(old) != len(new) or not all(isinstance(one, Ref) for pair in pairs for one in pair):
         return f"{change.node} has other arguments"
     return f"{change.node} reads {' and '.join(f'{other.name} instead of {one.name}' for one, other in pairs)}"
+
+
+def _common_stack(nodes: Sequence[Node]) -> dict[str, Any]:
+    """Return the metadata that puts a node into the innermost module that has all of these."""
+    stacks = [list(stack_around(node).items()) for node in nodes]
+    alike = takewhile(lambda level: all(one == level[0] for one in level), zip(*stacks))
+    common = dict(level[0] for level in alike)
+    return {"nn_module_stack": common} if common else {}
 
 
 def _listed(names: list[str], shown: int = 3) -> str:

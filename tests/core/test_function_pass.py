@@ -15,6 +15,7 @@ from torch.fx.subgraph_rewriter import replace_pattern
 
 import fxopt
 from fxopt.core.function_pass import Function
+from fxopt.graph.nodes import module_stack_of
 from fxopt.testing import check_pass
 
 with warnings.catch_warnings():
@@ -163,6 +164,23 @@ def replaced_by(target: object) -> Function:
             node.target = target
 
     return replaced
+
+
+def test_a_new_node_lies_in_the_module_of_the_node_that_it_replaces() -> None:
+    class Half(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x) / 2
+
+    def multiply(gm: GraphModule) -> None:
+        for node in gm.graph.find_nodes(op="call_function", target=operator.truediv):
+            with gm.graph.inserting_before(node):
+                node.replace_all_uses_with(gm.graph.call_function(operator.mul, (node.args[0], 0.5)))
+            gm.graph.erase_node(node)
+
+    gm = torch.fx.symbolic_trace(nn.Sequential(Half(), Half()))
+    fxopt.as_pass(multiply)(gm)
+    made = gm.graph.find_nodes(op="call_function", target=operator.mul)
+    assert [module_stack_of(node) for node in made] == [(("0", "Half"),), (("1", "Half"),)]
 
 
 def test_two_functions_of_one_name_are_two_passes_and_equal_ones_are_one() -> None:
