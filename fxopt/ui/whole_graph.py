@@ -40,7 +40,11 @@ def whole_graph(session: Session) -> None:
     places = session.opened.once.answer("places", lambda: parameter_places(opened.model))
     if places:
         st.markdown("Where its parameters are")
-        rows = [f"| {code(place.path)} | {escaped(place.kind)} | {_share(place.share)} |" for place in places]
+        classes = session.opened.view.module_classes  # a captured module is a plain one, and has its class there
+        rows = [
+            f"| {code(place.path)} | {escaped(classes.get(place.path) or place.kind)} | {_share(place.share)} |"
+            for place in places
+        ]
         st.markdown("\n".join(["| part | class | share |", "|:--|:--|--:|", *rows]))
     _passes(session)
     st.caption("Click a box in the graph, or a site in the list of passes, to read what each pass says of it. A double "

@@ -190,6 +190,16 @@ def test_a_graph_of_ones_own_code_is_compared_site_by_site() -> None:
     assert_usable(app)
 
 
+def test_the_parts_of_a_captured_graph_have_the_classes_of_the_model() -> None:
+    class Block(nn.Sequential):
+        """Captured as a plain module."""
+
+    before = fxopt.capture(nn.Sequential(*(Block(nn.Linear(4, 4), nn.ReLU()) for _ in range(2))), (torch.rand(2, 4),))
+    opened = fxopt.explore(before, fxopt.core.shared_copy(before), name="blocks")
+    app = asked_for(opened.model.key)
+    assert "| `0` | Block | 50 % |" in texts(app)
+
+
 def test_a_pass_that_was_applied_is_compared_and_a_graph_with_passes_in_force_is_no_before() -> None:
     model, x = make()
     before = fxopt.capture(model.eval(), (x,))
