@@ -60,8 +60,7 @@ def _form(session: Session, name: str) -> None:
         st.caption("There is nothing to change here by hand.")
     else:
         _act_of_form(session, name, *found)
-    if session.outcome_of_edit is not None and session.outcome_of_edit.node == name:
-        _answer(session.outcome_of_edit)
+    outcome_of_edit(session, name, from_graph=False)
 
 
 def _act_of_form(session: Session, name: str, node: Node, offers: Offers) -> None:
@@ -92,8 +91,15 @@ def _offered(session: Session, name: str) -> tuple[Node, Offers] | None:
     return None if node is None else (node, offers_at(node, index))
 
 
+def outcome_of_edit(session: Session, name: str, *, from_graph: bool) -> None:
+    """Draw the outcome of the last edits at a node, where they were asked for in the graph or else in the form."""
+    answer = session.outcome_of_edit
+    if answer is not None and answer.node == name and answer.from_graph == from_graph:
+        _answer(answer)
+
+
 def _answer(answer: EditOutcome) -> None:
-    """Draw the outcome of the last edits here: refused with the reason, made, or an unchanged form."""
+    """Draw an outcome: edits made, refused with the reason, or an unchanged form."""
     for one in answer.made:
         st.success(f"{escaped(one.summary)}. Undo with Ctrl+Z.", icon=":material/check:")
     if answer.refusal is None:

@@ -6,6 +6,7 @@ The form of edits checks, shows and refuses.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import streamlit as st
 
@@ -35,6 +36,11 @@ class NoSuchEditError(FxoptError, ValueError):
 
 def edit_at(session: Session, what: str, name: str) -> None:
     """Obey the menu of a node: delete the node, or open the form at the act."""
+    _at(session, what, name)
+    _tell_where_it_is_seen(session)
+
+
+def _at(session: Session, what: str, name: str) -> None:
     if what not in FORMS:
         return
     _open_form(session, name)
@@ -56,6 +62,16 @@ def edit_edge(session: Session, what: str, names: Sequence[str]) -> None:
 
     `insert` and `connect` open the form; `source` and `target` are the end that was dragged, and rewire.
     """
+    _at_edge(session, what, names)
+    _tell_where_it_is_seen(session)
+
+
+def _tell_where_it_is_seen(session: Session) -> None:
+    if session.outcome_of_edit is not None:
+        session.outcome_of_edit = replace(session.outcome_of_edit, from_graph=True)
+
+
+def _at_edge(session: Session, what: str, names: Sequence[str]) -> None:
     if len(names) != {"insert": 2, "connect": 2, "source": 3, "target": 3}.get(what):
         return  # no page of ours sends this
     source, target, *others = names
@@ -64,12 +80,12 @@ def edit_edge(session: Session, what: str, names: Sequence[str]) -> None:
         told = f"{target} does not read {source} in the graph as it is now"
         _refuse(session, target, f"{told}; choose an edge in the view Now.")
     elif what == "insert":
-        edit_at(session, "insert", source)
+        _at(session, "insert", source)
         found = offered(session, source)
         if found is not None and len(found[1].users) > 1:
             st.session_state[f"insert into {source} {found[1].users}"] = target
     elif what == "connect":
-        edit_at(session, "rewire", target)
+        _at(session, "rewire", target)
     elif what == "source":
         _rewire(session, target, read, others[0])
     elif what == "target":
@@ -89,7 +105,7 @@ def _read_by(session: Session, source: str, name: str) -> None:
     if len(places) == 1:
         _rewire(session, name, places, source)
     elif places:
-        edit_at(session, "rewire", name)
+        _at(session, "rewire", name)
         told = f"{name} has {len(places)} inputs, and {source} can take the place of any"
         session.outcome_of_edit = EditOutcome(
             name, (), NoSuchEditError(f"{told}; choose it in the input that it replaces.")

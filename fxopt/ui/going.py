@@ -13,6 +13,7 @@ from fxopt.ui.viewing import beside, newest_with, select
 from fxopt.view.revealing import modules_hiding
 from fxopt.workbench import PassState, SiteState
 from fxopt.workbench.copies import families_of
+from fxopt.workbench.representatives import Representative
 
 
 def go_to(session: Session, name: str, told: str = "") -> None:
@@ -43,8 +44,8 @@ def go_to_site(session: Session, name: str) -> None:
 def move_of(session: Session) -> tuple[str, str, str]:
     """Return the last move of the graph: its key, the node that it goes to, and a few words.
 
-    In Diff, other choices of passes are a move to the first change, unless the visitor went to a node at them; so is
-    the comparison of one act.
+    In Diff, other choices of passes are a move to the change that the last act made, unless the visitor went to a node
+    at them; so is the comparison of one act.
     """
     number, name, told = session.view.gone_to
     choices = session.workbench.choices
@@ -53,9 +54,17 @@ def move_of(session: Session) -> tuple[str, str, str]:
     act = session.act_compared
     if act is not None:
         return f"{number} {hash(choices)} act", next(iter(act.nodes), ""), act.sentence
-    first = session.changes[0]
+    first = _newest_change(session)
     alike = f", one of {first.copies} copies" if first.copies > 1 else ""
     return f"{number} {hash(choices)}", first.nodes[0], f"{session.called(first.pass_name)}{alike}"
+
+
+def _newest_change(session: Session) -> Representative:
+    """Return the change by the last act of the time line; where that made none, the first change."""
+    bench = session.workbench
+    came = bench.acts[bench.acts_done - 1].came if bench.acts_done else frozenset()
+    passes = {name for name, _ in came}
+    return max(session.changes, key=lambda one: ((one.pass_name, one.site) in came, one.pass_name in passes))
 
 
 def note_on(session: Session) -> str:

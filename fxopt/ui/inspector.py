@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from fxopt.edits import Probe
 from fxopt.graph.nodes import info_of, inputs_of, module_of, nodes_by_name, source_of, target_name
-from fxopt.ui.edit_form import edit_form
+from fxopt.ui.edit_form import edit_form, outcome_of_edit
 from fxopt.ui.example import run_example
 from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.going import go_to
@@ -93,6 +93,7 @@ def _kind_of_box(path: str, kind: str) -> str:
 def _node(session: Session, name: str) -> None:
     shown, node = _find(session, name)
     st.code(name, language=None, wrap_lines=True)  # with a button to copy it
+    outcome_of_edit(session, name, from_graph=True)
     if node is None:
         st.info(
             "No node of this name is in either graph: the pass that made it is off now.", icon=":material/search_off:"

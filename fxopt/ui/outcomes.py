@@ -17,6 +17,8 @@ class EditOutcome:
     made: tuple[Edit, ...] = ()
     refusal: FxoptError | None = None
     """The reason why the next one was refused."""
+    from_graph: bool = False
+    """Whether it was asked for in the graph, rather than in the form: it is told above the form, where it is seen."""
 
 
 @dataclass(frozen=True, eq=False)

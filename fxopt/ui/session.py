@@ -42,7 +42,7 @@ class Session:
     view: ViewState = field(init=False)
     memo: Memo = field(init=False)
     outcome_of_edit: EditOutcome | None = None
-    """The outcome shown below the form of edits."""
+    """The outcome of the last edits, shown in the inspector."""
     outcome_of_recipe: RecipeOutcome | None = None
     """The outcome of the last uploaded recipe, if there was one."""
     compared: tuple[Choice, ...] | None = None

@@ -15,15 +15,17 @@ pytestmark = pytest.mark.browser
 
 def test_the_key_delete_takes_a_node_out_and_undo_brings_it_back(visit: Open) -> None:
     visitor = visit()
-    visitor.click_node("stem_relu")
-    visitor.wait("view.selectedName === 'stem_relu'")
+    visitor.page.set_viewport_size({"width": 1280, "height": 720})
+    visitor.page.get_by_role("tab", name="Code").click()  # the panels are low above the open drawer
+    visitor.click_node("stem_norm")
+    visitor.wait("view.selectedName === 'stem_norm'")
     press(visitor, "Delete")
-    visitor.wait("view.scene.find('stem_relu') < 0")
+    visitor.wait("view.scene.find('stem_norm') < 0")
     visitor.sees_badge("1 site on")
-    visitor.sees("Undo with Ctrl+Z")
-    visitor.wait("view.selectedName === 'stem_norm'")  # which its users read now
+    expect(visitor.page.get_by_text("Undo with Ctrl+Z")).to_be_in_viewport(ratio=1)
+    visitor.wait("view.selectedName === 'stem_conv'")  # which its users read now
     press(visitor, "Control+z")
-    visitor.wait("view.scene.find('stem_relu') >= 0")
+    visitor.wait("view.scene.find('stem_norm') >= 0")
     visitor.sees_badge("restored, bit for bit")
 
 

@@ -50,6 +50,9 @@ def test_diff_opens_what_has_changed_and_what_the_visitor_folds_stays_folded(app
     assert "stem" in of.open_modules
     key, name, told = move_of(of)
     assert (name, told) == ("stem_conv", "Fold BatchNorm2d")
+    switch(app, "FuseBatchNorm1dInLinear", True)
+    assert move_of(of)[1:] == ("head_hidden", "Fold BatchNorm1d"), "what the last act changed"
+    switch(app, "FuseBatchNorm1dInLinear", False)
     assert_usable(app.run())
     fold(of, "stem")
     assert "stem" not in of.open_modules
