@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fxopt.evidence.difference import Difference, difference, largest_error
+from fxopt.evidence.in_words import two_digits
 
 FEW_ULP = 64
 
@@ -114,14 +115,14 @@ def _judged(report: OutputReport) -> OutputReport:
     if found.max_ulp is not None and found.max_ulp <= FEW_ULP:
         apart = f"within {found.max_ulp} ulp"
     else:
-        apart = f"within {found.max_abs:.1e} of outputs up to {found.scale:.2g}"
+        apart = f"within {two_digits(found.max_abs)} of outputs up to {two_digits(found.scale)}"
     before, after, allowed = report.error_before, report.error_after, report.allowed
     if before is None or after is None or allowed is None:
         return replace(report, fits=None, verdict=f"{apart}; not judged, without a float64 reference")
-    errors = f"error against float64 {after:.1e}, the original's was {before:.1e}"
+    errors = f"error against float64 {two_digits(after)}, the original's was {two_digits(before)}"
     if after <= allowed:
         return replace(report, fits=True, verdict=f"{apart}; {errors}")
-    return replace(report, fits=False, verdict=f"differs, {apart}; {errors}; rounding explains {allowed:.1e}")
+    return replace(report, fits=False, verdict=f"differs, {apart}; {errors}; rounding explains {two_digits(allowed)}")
 
 
 def _unlike(name: str, old: Any, how: str) -> OutputReport:

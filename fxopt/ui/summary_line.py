@@ -10,6 +10,7 @@ from typing import get_args
 import streamlit as st
 
 from fxopt.evidence.difference import Difference
+from fxopt.evidence.in_words import two_digits
 from fxopt.ui.costs import costs_of, counted_unit, known_flops
 from fxopt.ui.panel import panel
 from fxopt.ui.parameters_tab import parameters_of
@@ -134,7 +135,7 @@ def _error(session: Session) -> Figure:
 
 
 def _apart(difference: Difference) -> str:
-    return "none, the same bits" if difference.identical else f"{difference.max_abs:.1e}"
+    return "none, the same bits" if difference.identical else two_digits(difference.max_abs)
 
 
 def _latency(session: Session) -> Figure:

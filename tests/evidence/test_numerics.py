@@ -11,6 +11,7 @@ from torch.fx import symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from fxopt.evidence import EvidenceError, RunStoppedError, compare_outputs, stopping_unless
+from fxopt.evidence.in_words import two_digits
 from fxopt.models import model_source
 
 X = torch.linspace(-3, 3, 12).view(3, 4)
@@ -87,7 +88,8 @@ def test_a_fold_that_forgets_to_scale_the_bias_is_not(folded: Any) -> None:
         wrong.stem.conv.bias += original_bias * (1 - scale)
     report = compare_outputs(gm, wrong, [source.inputs(gm)])
     assert report.fits is False
-    assert report.verdict.startswith(f"differs, within {report.outputs[0].difference.max_abs:.1e} of outputs up to ")
+    apart = two_digits(report.outputs[0].difference.max_abs)
+    assert report.verdict.startswith(f"differs, within {apart} of outputs up to ")
     assert "rounding explains" in report.verdict
 
 
@@ -96,8 +98,8 @@ def test_the_verdict_over_several_inputs_says_the_figures_of_the_table() -> None
     report = compare(lambda x: x, lambda x: x + 0.01 + 0.001 * x.abs().max(), X, 8 * X)
     [row] = report.frame.to_dict("records")
     assert report.fits is False
-    assert f"within {row['max abs error']:.1e} of outputs" in report.verdict
-    assert f"against float64 {row['new against float64']:.1e}" in report.verdict
+    assert f"within {two_digits(row['max abs error'])} of outputs" in report.verdict
+    assert f"against float64 {two_digits(row['new against float64'])}" in report.verdict
 
 
 def test_a_difference_on_one_input_of_many_is_reported() -> None:
