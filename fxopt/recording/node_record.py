@@ -35,7 +35,8 @@ class Call:
 
     @classmethod
     def of(cls, node: Node) -> Call:
-        return cls.on_nodes(node.op, node.target, node.args, node.kwargs)
+        args, kwargs = map_arg(node.args, _ref), map_arg(node.kwargs, _ref)  # type: ignore[arg-type]
+        return cls(node.op, node.target, args, kwargs)
 
     @classmethod
     def on_nodes(cls, op: str, target: Any, args: Any, kwargs: Any, names: Mapping[Node, str] | None = None) -> Call:
@@ -128,3 +129,7 @@ def node_named(index: GraphIndex, name: str, why: str) -> Node:
     if node is None:
         raise RewriteError(f"{why} {name}, which has left the graph; first reverse the pass that removed it")
     return node
+
+
+def _ref(node: Node) -> Ref:
+    return Ref(node.name)
