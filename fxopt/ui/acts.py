@@ -12,7 +12,7 @@ from fxopt.errors import FxoptError
 from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.outcomes import EditOutcome, RecipeOutcome
 from fxopt.ui.session import Session
-from fxopt.ui.switches import Switch, widget_of
+from fxopt.ui.switches import widget_of
 from fxopt.ui.view_state import Question
 from fxopt.workbench import Choice, Sites
 
@@ -39,20 +39,9 @@ def alone(act: Callable[Concatenate[Session, P], None]) -> Callable[Concatenate[
 def obey(session: Session) -> None:
     """Apply the visitor's acts since the last run. To be called before anything is drawn."""
     with session.at_work:
-        for switch in session.switches.moved():
-            session.acted += 1  # also where it comes too late: the browser may be ahead
-            if _is_there(session, switch):
-                turn(session, switch.pass_name, switch.sites, switch.place, widget=switch.widget)
         for listener in session.listeners.values():
             with all_or_nothing(session):
                 listener(session)
-
-
-def _is_there(session: Session, switch: Switch) -> bool:
-    """Return whether the pass still has the sites of a switch: another act may have taken them away meanwhile."""
-    state = next((state for state in session.workbench.states if state.name == switch.pass_name), None)
-    sites = (switch.sites,) if isinstance(switch.sites, str) else switch.sites or ()
-    return state is not None and {site.site for site in state.sites}.issuperset(sites)
 
 
 @alone

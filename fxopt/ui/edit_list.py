@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from typing import Any
 
 from fxopt.edits import Edit
-from fxopt.ui.acts import remove
-from fxopt.ui.markdown import escaped
-from fxopt.ui.question import ask_about
+from fxopt.ui.question import question_about
 from fxopt.ui.session import Session
-from fxopt.ui.site_list import EXACTNESS_WORDS, told_of_miss
-from fxopt.ui.switches import widget_of
-from fxopt.ui.viewing import select
+from fxopt.ui.site_list import EXACTNESS_WORDS, described_switch
+from fxopt.ui.switches import as_class, widget_of
 from fxopt.view import PassStyle
-from fxopt.workbench import PassState
+from fxopt.workbench import MissState, PassState
 
 
-def edit_row(session: Session, style: PassStyle, state: PassState) -> None:
+def described_edit(session: Session, style: PassStyle, state: PassState) -> dict[str, Any]:
+    """Return the row of an edit, for the browser to draw."""
     edit = state.pass_
     assert isinstance(edit, Edit), f"{state.name} is no edit"
     manner = "looked at" if session.view.looked_at == state.name else "row" if state.sites else "idle"
-    with st.container(border=True, gap="xxsmall", key=f"pass {style.letter} {manner}"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-            switch = session.switches.place(widget_of(state.name), state.name, None, state.on)
-            # The words stand beside it: a label is read out as it is written, with the backslashes of Markdown.
-            st.toggle(edit.summary, value=switch.first, key=switch.key, label_visibility="collapsed")
-            st.button(
-                escaped(edit.summary),
-                key=f"show {state.name}",
-                help="Show its node",
-                type="tertiary",
-                on_click=select,
-                args=(session, edit.node),
-            )
-        st.caption(f"By hand · {_told(edit, state)}")
-        ask_about(session, state.name)
-        st.button("Remove", key=f"remove {state.name}", type="tertiary", on_click=remove, args=(session, state.name))
+    return {
+        "key": as_class(f"pass {style.letter} {manner}"),
+        "pass": state.name,
+        "letter": style.letter,
+        "color": style.color,
+        "name": edit.summary,
+        "switch": described_switch(widget_of(state.name), edit.summary, on=state.on),
+        "by hand": {"node": edit.node, "told": _told(edit, state), "exactness": _exactness(state)},
+        "question": question_about(session, state.name),
+    }
 
 
 def _told(edit: Edit, state: PassState) -> str:
     """Return the details beyond the title: the state before, the change of shapes, or the reason why it fails."""
     if state.error:
-        return escaped(state.error)
+        return f"By hand · {state.error}"
     for site in state.sites:
-        word, color = EXACTNESS_WORDS[site.exactness]
         more = site.explanation.removeprefix(edit.title).removeprefix(";").strip()
-        return " · ".join([*([escaped(more)] if more else []), f":{color}[{word}]"])
+        return " · ".join(filter(None, ("By hand", more)))
     for miss in state.misses:
-        return f"It does not hold now: {told_of_miss(miss)}"
-    return "Its node is not in the graph now."
+        return f"By hand · It does not hold now: {_told_of_miss(miss)}"
+    return "By hand · Its node is not in the graph now."
+
+
+def _exactness(state: PassState) -> tuple[str, str] | None:
+    return EXACTNESS_WORDS[state.sites[0].exactness] if state.sites and not state.error else None
+
+
+def _told_of_miss(miss: MissState) -> str:
+    pairs = ", ".join(f"{word} {value}" for word, value in (("found", miss.actual), ("needed", miss.needed)) if value)
+    remedy = f"To change that: {miss.remedy}" if miss.remedy else ""
+    return "; ".join(filter(None, (miss.reason, pairs, remedy)))

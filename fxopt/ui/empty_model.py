@@ -23,7 +23,8 @@ def nothing_to_do(session: Session) -> None:
     has = f" It has {layers}." if layers else ""
     st.info("\n".join([f"**No pass finds a site in this model.**{has}", "", *needs]), icon=":material/search_off:")
     st.caption("Next: click a node in the graph and edit it by hand, or open a model that passes can rewrite.")
-    st.button("Open the small transformer", key="open another", on_click=_open, args=(ANOTHER,))
+    if st.button("Open the small transformer", key="open another", on_click=_open, args=(ANOTHER,)):
+        st.rerun()  # the picker of models stands outside of this panel
 
 
 def _open(model: str) -> None:

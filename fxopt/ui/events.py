@@ -45,6 +45,22 @@ class News:
         return f"{self.refused:,} entries of a message from the browser were ignored: they are no acts, or too many."
 
 
+@dataclass
+class Heard:
+    """The acts in a component that were obeyed."""
+
+    number: int = 0
+    """The number of the last one."""
+    complaint: str = ""
+    """The complaint about the message that the browser sent last; it is made once."""
+
+    def end(self, told: News) -> str:
+        """Record that the message is obeyed to its end; return the complaint about it, if it is to be made now."""
+        self.number = told.last
+        before, self.complaint = self.complaint, told.complaint
+        return told.complaint if told.complaint != before else ""
+
+
 def sent_by(key: str, entry: str) -> Any:
     """Return the `entry` of the component `key` as the browser sent it; None if it is missing."""
     state = st.session_state.get(key)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from fxopt.ui.acts import alone
 from fxopt.ui.markdown import counted
 from fxopt.ui.session import Session
+from fxopt.ui.site_list import families_in
 from fxopt.ui.view_state import Shown
 from fxopt.ui.viewing import beside, newest_with, select
 from fxopt.view.revealing import modules_hiding
-from fxopt.workbench import PassState, SiteState
-from fxopt.workbench.copies import families_of
+from fxopt.workbench import PassState
 from fxopt.workbench.representatives import Representative
 
 
@@ -106,12 +106,6 @@ def _place_among(session: Session, state: PassState, name: str) -> str:
     sites = [site.site for site in state.sites]
     if name not in sites:
         return f"near miss {misses.index(name) + 1} of {len(misses)}" if name in misses else ""
-    copies = len(_family(session, state, name))
+    copies = next(len(family.sites) for family in families_in(session, state) if name in family.names)
     alike = f", one of {copies} copies" if copies > 1 else ""
     return f"site {sites.index(name) + 1} of {len(sites)}{alike}"
-
-
-def _family(session: Session, state: PassState, name: str) -> tuple[SiteState, ...]:
-    key = (session.workbench.choices, state.name)
-    families = session.memo.remember("families", key, lambda: families_of(session.opened.view, state.sites))
-    return next(family.sites for family in families if name in family.names)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import streamlit as st
 
+from fxopt.ui import events
 from fxopt.ui.events import news, sent_by
 from fxopt.ui.markdown import code as in_code
 from fxopt.ui.modules import joined
@@ -23,7 +24,7 @@ from fxopt.ui.presence import presence
 from fxopt.view import ResolvedMarks
 from fxopt.view.steps import Step
 
-_code = st.components.v2.component("fxopt_code", js=joined("store"))
+_code = st.components.v2.component("fxopt_code", js=joined("page"))
 _layout = st.components.v2.component("fxopt_layout", js=joined("layouts"))
 _view = st.components.v2.component("fxopt_graph", js=joined("mount"))
 
@@ -36,12 +37,9 @@ Way: TypeAlias = tuple[Sequence[int], str]
 
 
 @dataclass
-class Heard:
-    """The number of the last act in a graph that was obeyed."""
+class Heard(events.Heard):
+    """The acts in a graph that were obeyed."""
 
-    number: int = 0
-    complaint: str = ""
-    """The complaint about the message that the browser sent last; it is made once."""
     turns: int = 0
     """The number of times that the graph was told something: by it the browser tells news from repetition."""
 
@@ -96,9 +94,7 @@ def obey_graph(
             on_edge(kind.removeprefix("edge "), named)
         else:
             acts[kind](name)
-    heard.number = told.last
-    before, heard.complaint = heard.complaint, told.complaint
-    return (told.complaint if told.complaint != before else "") or unknown
+    return heard.end(told) or unknown
 
 
 def graph_code() -> None:

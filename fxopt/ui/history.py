@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import streamlit as st
 
 from fxopt.ui.acts import redo, reverse_all, undo
 from fxopt.ui.glossary import GLOSSARY
 from fxopt.ui.markdown import counted
+from fxopt.ui.panel import acting, panel
 from fxopt.ui.recipe_form import recipe_form
 from fxopt.ui.session import Session
 
 
 def history(session: Session) -> None:
+    panel(session, "history panel", _draw, _shown)
+
+
+def _shown(session: Session) -> Hashable:
+    bench = session.workbench
+    return bench.choices, bench.can_undo, bench.can_redo, session.outcome_of_recipe
+
+
+def _draw(session: Session) -> None:
     """Draw the buttons that go back and forth, the badge of the state, and the form of recipes."""
     bench = session.workbench
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="history"):
@@ -24,7 +36,7 @@ def history(session: Session) -> None:
                 icon=f":material/{label.lower()}:",
                 key=f"icon {label.lower()}",
                 help=f"{label} the last switch or edit ({keys})",
-                on_click=act,
+                on_click=acting(session, act),
                 args=(session,),
                 disabled=not possible,
             )
@@ -32,7 +44,7 @@ def history(session: Session) -> None:
             "Reverse all",
             key="reverse all",
             help="Switch every pass and edit off",
-            on_click=reverse_all,
+            on_click=acting(session, reverse_all),
             args=(session,),
             disabled=not any(state.on for state in bench.states),
         )

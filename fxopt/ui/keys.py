@@ -9,6 +9,7 @@ from typing import Any
 
 import streamlit as st
 
+from fxopt.ui import events
 from fxopt.ui.acts import move, place, redo, switch_current, undo
 from fxopt.ui.address import step_to
 from fxopt.ui.events import news, sent_by
@@ -73,14 +74,11 @@ SHEETS = {
 
 
 @dataclass
-class Heard:
-    """The keys heard so far: the number of the last press, and how often the sheet was asked for, and shown."""
+class Heard(events.Heard):
+    """The keys heard so far, and how often the sheet was asked for, and shown."""
 
-    number: int = 0
     sheets: int = 0
     shown: int = 0
-    complaint: str = ""
-    """The complaint about the message that the browser sent last; it is made once."""
 
 
 def keys_panel(session: Session) -> None:
@@ -132,9 +130,7 @@ def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool
             step_to(about)
         elif key.startswith("move "):
             _place(session, *key.split()[1:3])
-    heard.number = told.last
-    before, heard.complaint = heard.complaint, told.complaint
-    return told.complaint if told.complaint != before else ""
+    return heard.end(told)
 
 
 def _place(session: Session, letter: str = "", before: str = "") -> None:

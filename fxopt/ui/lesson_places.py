@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from fxopt.lessons.highlights import CONTROLS, Highlight
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import families_in
+from fxopt.ui.switches import as_class
 
 PLACES: Mapping[str, str] = {
     "model": '.st-key-bar [data-testid="stSelectbox"]',
@@ -52,13 +52,4 @@ def place_of(session: Session, highlight: Highlight) -> dict[str, str]:
     family = next((one for one in families_in(session, state) if name in one.names), None)
     if family is None or len(family.sites) == 1:
         return {"css": site}
-    return {"css": site, "around": f'[class~="st-key-sites-{letter}-at-{_in_a_class(family.place)}"]'}
-
-
-def _in_a_class(key: str) -> str:
-    """Return a part of a key as Streamlit has it in the class of the element.
-
-    >>> _in_a_class("block*.attention.query")
-    'block--attention-query'
-    """
-    return re.sub(r"[^a-zA-Z0-9_-]", "-", key)
+    return {"css": site, "around": f'[class~="st-key-sites-{letter}-at-{as_class(family.place)}"]'}

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "component"
+_STYLES = {"styles": ("STYLES", "graph.css"), "list_styles": ("LIST_STYLES", "pass_list.css")}
+"""By module, the variable and the file of styles that it brings."""
 _IMPORT = re.compile(r'^import (?:\{[^}]*\} from )?"\./(\w+)\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
 
@@ -38,6 +40,7 @@ def styles() -> str:
 
 
 def _text(name: str) -> str:
-    if name == "styles":
-        return f"const STYLES = {json.dumps(styles())};"
+    if name in _STYLES:
+        variable, file = _STYLES[name]
+        return f"const {variable} = {json.dumps((FOLDER / file).read_text(encoding='utf-8'))};"
     return (FOLDER / f"{name}.js").read_text(encoding="utf-8")

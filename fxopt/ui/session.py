@@ -23,7 +23,6 @@ from fxopt.ui.memo import RECENT, Memo
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.outcomes import EditOutcome, RecipeOutcome
 from fxopt.ui.pictures import PackedLayout
-from fxopt.ui.switches import Switches
 from fxopt.ui.view_state import Shown, ViewState
 from fxopt.view import GraphView, PassStyle, styles_of
 from fxopt.view.revealing import Opening, opening_for
@@ -63,8 +62,6 @@ class Session:
     """The record of the panels of the page."""
     foreseen: Foreseen = field(default_factory=Foreseen)
     """The pictures that the browser paints ahead of Python's answer."""
-    switches: Switches = field(default_factory=Switches)
-    """The switches of passes and sites on the page."""
     listeners: dict[str, Callable[[Session], None]] = field(default_factory=dict)
     """By name of a component, the function that applies the visitor's acts there; see `listen`."""
 
@@ -97,11 +94,7 @@ class Session:
         self.listeners[to] = obey
 
     def resume(self, other: Session) -> None:
-        """Go on where another session with the same model, at other sizes, is.
-
-        A click on one of its switches may be on its way, so the switches are taken over with their obeyed places.
-        """
-        self.switches = other.switches
+        """Go on where another session with the same model, at other sizes, is."""
         before = other.workbench
         self.workbench.choose(before.choices, (*before.added, *before.edits))
         self.view = other.view.resumed()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import streamlit as st
+from typing import Any
 
 from fxopt.core import Exactness
-from fxopt.passes import others_installed
 from fxopt.ui.glossary import GLOSSARY
-from fxopt.ui.going import go_to_site
-from fxopt.ui.markdown import code, counted, escaped, from_docstring
+from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.session import Session
-from fxopt.ui.switches import widget_of
-from fxopt.ui.viewing import list_more
+from fxopt.ui.switches import as_class, place_of_copies, widget_of
 from fxopt.workbench import MissState, PassState, SiteState
 from fxopt.workbench.copies import Family, families_of
 
@@ -29,31 +26,23 @@ EXACTNESS_WORDS = {
 }
 
 
-def site_list(session: Session, state: PassState) -> None:
-    """Draw the summary of the pass, its sites and its near misses, the nearest first."""
-    docs = st.expander("What it does, and why it is right", key=f"docs of {state.name}", on_change="rerun")
-    if docs.open:  # drawn only then: highlighting its code takes a script that the first view would wait for
-        docs.markdown(from_docstring(type(state.pass_).__doc__))
-    if package := others_installed().package_of(state.pass_):
-        st.caption(f"brought by the installed package {escaped(package)}")
+def described_sites(session: Session, state: PassState) -> dict[str, Any]:
+    """Return the sites and near misses of the pass in focus, for the browser to draw."""
     families = families_in(session, state)
     listed = FEW + session.view.listed
     places = [site.site for family in families[listed:] for site in family.sites]
     if session.view.selected in (*places, *(miss.site for miss in state.misses[listed:])):
         listed = max(len(families), len(state.misses))
-    for family in families[:listed]:
-        if len(family.sites) == 1:
-            _site(session, state, family.sites[0])
-        else:
-            _family(session, state, family)
-    if state.misses:
-        told = f"**{counted(len(state.misses), 'near miss', 'near misses')}**, left alone"
-        st.markdown(told, help=GLOSSARY["near miss"])
-    for miss in state.misses[:listed]:
-        _miss(session, state, miss)
-    more = max(len(families), len(state.misses)) - listed
-    if more > 0:
-        st.button(f"{more} more", key=f"more of {state.name}", type="tertiary", on_click=list_more, args=(session,))
+    return {
+        "sites": [
+            _site(session, state, family.sites[0]) if len(family.sites) == 1 else _family(session, state, family)
+            for family in families[:listed]
+        ],
+        "missed": counted(len(state.misses), "near miss", "near misses") if state.misses else "",
+        "missing": GLOSSARY["near miss"],
+        "misses": [_miss(session, state, miss) for miss in state.misses[:listed]],
+        "more": max(len(families) - listed, len(state.misses) - listed, 0),
+    }
 
 
 def families_in(session: Session, state: PassState) -> tuple[Family, ...]:
@@ -63,67 +52,69 @@ def families_in(session: Session, state: PassState) -> tuple[Family, ...]:
     return session.memo.remember("families", key, lambda: families_of(session.opened.view, state.sites))
 
 
-def _family(session: Session, state: PassState, family: Family) -> None:
-    every = family.sites_on == len(family.sites)
-    widget = widget_of(state.name, f"all {family.place}")
-    switch = session.switches.place(widget, state.name, family.names, every)
-    with st.container(gap=None, key=f"sites {session.styles[state.name].letter} at {family.place}"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.checkbox(
-                f"{family.place}, all {len(family.sites)} copies",
-                value=switch.first,
-                key=switch.key,
-                label_visibility="collapsed",
-            )
-            some = family.sites_on not in (0, len(family.sites))
-            count = f"{family.sites_on} of {len(family.sites)} on" if some else f"×{len(family.sites)}"
-            label = f"{code(with_its_end(family.place))} {count}"
-            told = f"{family.sites_on} of {len(family.sites)} on. {_explained(family.sites[0])}"
-            _node_button(session, family.sites[0].site, f"family {state.name}", told, label)
-        copies = st.expander("Each copy", key=f"copies of {state.name} at {family.place}", on_change="rerun")
-        with copies:
-            for site in family.sites:
-                if copies.open:
-                    _site(session, state, site)
-    for site in family.sites:
-        if site.site == session.view.selected and not copies.open:
-            _site(session, state, site)
+def _family(session: Session, state: PassState, family: Family) -> dict[str, Any]:
+    is_open = family.place in session.view.copies
+    some = family.sites_on not in (0, len(family.sites))
+    first = family.sites[0]
+    return {
+        "key": as_class(f"sites {session.styles[state.name].letter} at {family.place}"),
+        "switch": described_switch(
+            widget_of(state.name, place_of_copies(family)),
+            f"{family.place}, all {len(family.sites)} copies",
+            on=family.sites_on == len(family.sites),
+        ),
+        "site": first.site,
+        "name": with_its_end(family.place),
+        "count": f"{family.sites_on} of {len(family.sites)} on" if some else f"×{len(family.sites)}",
+        "told": f"{family.sites_on} of {len(family.sites)} on. {first.explanation}",
+        "exactness": _exactness(first),
+        "copies": {
+            "key": as_class(f"copies of {state.name} at {family.place}"),
+            "place": family.place,
+            "label": "Each copy",
+            "open": is_open,
+            "sites": [
+                _site(session, state, site) for site in family.sites if is_open or site.site == session.view.selected
+            ],
+        },
+    }
 
 
-def _site(session: Session, state: PassState, site: SiteState) -> None:
-    """Draw one site in a line with its switch; the current one has a frame, and says its sentence below."""
+def _site(session: Session, state: PassState, site: SiteState) -> dict[str, Any]:
     current = site.site == session.view.selected
-    switch = session.switches.place(widget_of(state.name, site.site), state.name, site.site, site.on)
     manner = "current " if current else ""
-    with st.container(gap=None, key=f"{manner}site {session.styles[state.name].letter} at {site.site}"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            st.checkbox(
-                f"{state.pass_.label} at {site.site}",
-                value=switch.first,
-                key=switch.key,
-                label_visibility="collapsed",
-            )
-            _node_button(session, site.site, f"site {state.name}", _explained(site))
-        if current:
-            st.caption(_explained(site))
+    return {
+        "key": as_class(f"{manner}site {session.styles[state.name].letter} at {site.site}"),
+        "switch": described_switch(widget_of(state.name, site.site), f"{state.pass_.label} at {site.site}", on=site.on),
+        "site": site.site,
+        "name": with_its_end(site.site),
+        "told": site.explanation,
+        "exactness": _exactness(site),
+        "current": current,
+    }
 
 
-def _explained(site: SiteState) -> str:
-    word, color = EXACTNESS_WORDS[site.exactness]
-    return f"{escaped(site.explanation)} · :{color}[{word}]"
+def described_switch(widget: str, label: str, *, on: bool, disabled: bool = False) -> dict[str, Any]:
+    """Return a switch of the list, for the browser to draw."""
+    return {"widget": widget, "key": as_class(widget), "label": label, "on": on, "disabled": disabled}
 
 
-def _miss(session: Session, state: PassState, miss: MissState) -> None:
-    """Draw a near miss in a line with its reason; the current one has its need as well."""
+def _exactness(site: SiteState) -> tuple[str, str]:
+    return EXACTNESS_WORDS[site.exactness]
+
+
+def _miss(session: Session, state: PassState, miss: MissState) -> dict[str, Any]:
     current = miss.site == session.view.selected
     manner = "current " if current else ""
-    with st.container(gap=None, key=f"{manner}miss {session.styles[state.name].letter} at {miss.site}"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="xsmall"):
-            _node_button(session, miss.site, f"miss {state.name}", told_of_miss(miss))
-            if not current:
-                st.caption(escaped(miss.reason))
-        if current:
-            st.caption(told_of_miss(miss))
+    return {
+        "key": as_class(f"{manner}miss {session.styles[state.name].letter} at {miss.site}"),
+        "site": miss.site,
+        "name": with_its_end(miss.site),
+        "reason": miss.reason,
+        "pairs": [(word, value) for word, value in (("found", miss.actual), ("needed", miss.needed)) if value],
+        "remedy": f"To change that: {miss.remedy}" if miss.remedy else "",
+        "current": current,
+    }
 
 
 def told_of_miss(miss: MissState) -> str:
@@ -144,14 +135,3 @@ def with_its_end(name: str) -> str:
     ('stem_norm', '…er_11_attention_self_query_key')
     """
     return name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}"
-
-
-def _node_button(session: Session, name: str, prefix: str, told: str, label: str = "") -> None:
-    st.button(
-        label or code(with_its_end(name)),
-        key=f"{prefix} at {name}",
-        type="tertiary",
-        help=f"{code(name)}  \n{told}" if len(name) > LONGEST else told,
-        on_click=go_to_site,
-        args=(session, name),
-    )

@@ -50,6 +50,8 @@ class ViewState:
     """The choices before and after an act that is compared alone: before it takes the place of the original."""
     listed: int = 0
     """The number of listed sites of the pass in focus, beyond the first few."""
+    copies: frozenset[str] = frozenset()
+    """The families of the pass in focus of which each copy is listed, by their places."""
     question: Question | None = None
     """The question to the visitor that is still open."""
 
@@ -59,12 +61,12 @@ class ViewState:
 
     def looking_at(self, name: str) -> ViewState:
         """Return the state in which the pass `name`, or with an empty one none, is in focus."""
-        return self if name == self.looked_at else replace(self, looked_at=name, listed=0)
+        return self if name == self.looked_at else replace(self, looked_at=name, listed=0, copies=frozenset())
 
     def pictured(self, choices: tuple[Choice, ...], looked_at: str) -> ViewState:
         """Return the part that decides the look of the graphs at these choices, with this pass in focus."""
         seen = replace(self, looked_at=looked_at, closed=(choices, self.closed_at(choices)))
-        return replace(seen, gone_at=(), pointed_at=("", ()), listed=0, question=None)
+        return replace(seen, gone_at=(), pointed_at=("", ()), listed=0, copies=frozenset(), question=None)
 
     def resumed(self) -> ViewState:
         """Return the state in which the same model goes on in another session: nothing is open to be answered."""

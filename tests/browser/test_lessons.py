@@ -197,7 +197,7 @@ class Learner:
             return
         site = page.locator(f'[class~="st-key-on-{name}-at-{node}"]').get_by_role("checkbox")
         row = page.locator(f".st-key-icon-sites-of-{name} button").first
-        if not site.count() and row.get_by_text("expand_more").count():
+        if not site.count() and row.get_attribute("aria-expanded") == "false":
             row.click()
         copies = page.locator(f'[class*="st-key-copies-of-{name}-at-"]')
         sees(site.or_(copies.first).first)

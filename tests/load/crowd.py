@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -31,8 +31,10 @@ class Visitor:
         self._socket: ClientConnection
         self._states: dict[str, WidgetState] = {}
         self._cached: dict[str, ForwardMsg] = {}
-        self.switches: dict[str, tuple[str, str, bool]] = {}
-        """Identity, fragment and place of each switch, by its label."""
+        self.switches: dict[str, tuple[str, bool]] = {}
+        """Name and place of each switch that can be moved, by its label."""
+        self.fragments: dict[str, str] = {}
+        """By identity of a widget, the fragment in which it stands."""
         self.selects: dict[str, tuple[str, list[str]]] = {}
         """Identity and options of each select box, by its label."""
         self.texts: list[str] = []
@@ -73,10 +75,12 @@ class Visitor:
 
     async def switch(self, label: str, on: bool) -> float:
         """Move a switch; return the seconds until the page shows its effect."""
-        identity, fragment, _ = self.switches[label]
-        self._states[identity] = WidgetState(id=identity, bool_value=on)
+        identity = self.widgets["bidi_component fxopt_passes"]
+        self._acts += 1
+        told = json.dumps({"acts": [[self._acts, "on" if on else "off", self.switches[label][0]]]})
+        self._states[identity] = WidgetState(id=identity, json_value=told)
         self.texts = []
-        return await self._run(ClientState(fragment_id=fragment), lambda: bool(self.texts))
+        return await self._run(ClientState(fragment_id=self.fragments[identity]), lambda: bool(self.texts))
 
     async def select(self, node: str) -> float:
         """Click on a node in the graph; return the seconds until the inspector names it."""
@@ -147,8 +151,9 @@ class Visitor:
         if identity := getattr(drawn, "id", ""):
             name = getattr(drawn, "component_name", "") or getattr(drawn, "label", "")
             self.widgets[f"{kind} {name}"] = identity
-        if kind == "checkbox" and not element.checkbox.disabled:
-            self.switches[element.checkbox.label] = element.checkbox.id, delta.fragment_id, element.checkbox.default
+            self.fragments[identity] = delta.fragment_id
+        if kind == "bidi_component" and element.bidi_component.component_name == "fxopt_passes":
+            self.switches = dict(_switches_in(json.loads(element.bidi_component.json)))
         elif kind == "selectbox":
             self.selects[element.selectbox.label] = element.selectbox.id, list(element.selectbox.options)
         elif kind == "markdown":
@@ -195,6 +200,16 @@ class Server:
     def cpu_seconds(self) -> float:
         fields = (self._process / "stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _switches_in(part: object) -> Iterator[tuple[str, tuple[str, bool]]]:
+    """Find the switches in the description of the list of passes."""
+    if isinstance(part, dict):
+        if "widget" in part and not part["disabled"]:
+            yield part["label"], (part["widget"], part["on"])
+        part = list(part.values())
+    for one in part if isinstance(part, list) else ():
+        yield from _switches_in(one)
 
 
 def _parent(stat: Path) -> str:

@@ -13,7 +13,7 @@ from fxopt.evidence import critical_path, work_costs
 from fxopt.evidence.work import work_by_unit
 from fxopt.ui import costs, limits, waiting
 from fxopt.ui.viewing import select
-from tests.ui.visitor import FOLD, session, texts
+from tests.ui.visitor import FOLD, session, switch, texts
 
 
 def sent(app: AppTest) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_a_picture_whose_cost_is_still_being_counted_is_not_foreseen(
     monkeypatch.setattr(costs, "work_by_unit", lambda *of: may_count.wait(60) and work_by_unit(*of))
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 0.05)
     choose(app, "FLOPs")
-    app.toggle(key=f"on {FOLD}").set_value(True).run()
+    switch(app, FOLD, True)
     assert sent(app)["bars"] == {}
     assert sent(app)["foreseen"] == {}, "without its bars the original would be painted, and painted again with them"
     may_count.set()
@@ -87,7 +87,7 @@ def test_the_critical_path_is_that_of_the_graph_that_is_shown(app: AppTest) -> N
     app.checkbox(key="critical path").check().run()
     before = sent(app)["path"]
     assert "% of the FLOPs" in before["told"]
-    app.toggle[0].set_value(True).run()
+    switch(app, FOLD, True)
     args, kwargs = session(app).opened.inputs
     path = critical_path(session(app).workbench.current, work_costs(session(app).workbench.current, args, kwargs)[0])
     assert len(sent(app)["path"]["boxes"]) == len(path.nodes) < len(before["boxes"])
@@ -144,6 +144,6 @@ def test_the_latency_of_one_site_is_measured_beside_the_page_and_can_be_cancelle
     evidence_of(app, FOLD, "stem_norm")
     assert "with the site against without it" in texts(app)
     assert "without it against itself" in texts(app)
-    app.toggle[0].set_value(True).run()
+    switch(app, FOLD, True)
     evidence_of(app, FOLD, "stem_norm")
     assert "with the site against without it" not in texts(app), "it was found at other choices"

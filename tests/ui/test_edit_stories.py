@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt import ALL_PASSES
 from fxopt.core import fingerprint
 from fxopt.ui.viewing import select
-from tests.ui.visitor import badge, session, shown_marks, texts, toggle
+from tests.ui.visitor import act, badge, question, session, shown_marks, switches, texts, toggle
 
 AFTER_PASSES = string.ascii_uppercase[len(ALL_PASSES) :]
 """The letters that are left for edits."""
@@ -74,7 +74,7 @@ def test_a_constant_is_changed_switched_off_and_on_undone_and_restored(app: AppT
     assert any("Set args[1] of truediv to 2.0" in one for one in sent), "the legend has its words"
     assert not any("SetArgument(" in text for text in (*sent, texts(app)))
     edited = fingerprint(bench.current)
-    label = next(one.label for one in app.toggle if "truediv" in one.label)
+    label = next(one.label for one in switches(app) if "truediv" in one.label)
     run(toggle(app, label).set_value(False))
     assert "restored, bit for bit" in badge(app)
     run(toggle(app, label).set_value(True))
@@ -108,8 +108,8 @@ def test_a_refused_edit_says_why_in_place_and_keeps_what_was_typed(app: AppTest)
 
 
 def test_an_unchanged_form_adds_no_step(app: AppTest) -> None:
-    for act in ("Change its constants", "Call something else", "Rewire its inputs"):
-        at_node(app, "truediv", act)
+    for doing in ("Change its constants", "Call something else", "Rewire its inputs"):
+        at_node(app, "truediv", doing)
         apply(app)
         assert "The form is unchanged" in messages(app)
     assert not session(app).workbench.can_undo
@@ -174,13 +174,13 @@ def test_an_edit_is_removed_and_what_rests_on_it_is_asked_about(app: AppTest) ->
     change(app, "replace tanh", "ReLU")
     apply(app)
     first, second = session(app).workbench.edits
-    run(app.button(key=f"remove {first.name}").click())
-    assert "rests on this and would go off too" in "\n".join(one.value for one in app.warning)
-    run(app.button(key="answer yes").click())
+    run(act(app, "remove", first.name))
+    assert "rests on this and would go off too" in question(app)
+    run(act(app, "answer", "yes"))
     assert session(app).workbench.edits == (second,)
     assert session(app).styles[second.name].letter == AFTER_PASSES[1], "it keeps its letter"
     assert "Its node is not in the graph now" in texts(app)
-    run(app.button(key=f"remove {second.name}").click())
+    run(act(app, "remove", second.name))
     assert "restored, bit for bit" in badge(app)
 
 
@@ -200,7 +200,7 @@ def test_marks_and_letters_agree_after_an_edit_was_taken_away(app: AppTest) -> N
         change(app, "constant truediv args[1]", value)
         apply(app)
     first, second = session(app).workbench.edits
-    run(app.button(key=f"remove {first.name}").click())
+    run(act(app, "remove", first.name))
     sent = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"layout"' in one.proto.json]
     styles = [name for name, _, _ in sent[0]["marks"]["styles"]]
     marked = {mark[1] for box in sent[0]["marks"]["boxes"].values() for mark in box if mark[0] == "changed"}

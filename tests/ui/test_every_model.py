@@ -9,6 +9,7 @@ from fxopt.models import ZOO
 from fxopt.ui.command import PAGE
 from fxopt.ui.session import Session
 from fxopt.ui.viewing import select
+from tests.ui.visitor import passes, rows, switch
 
 
 @pytest.mark.slow
@@ -21,9 +22,10 @@ def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: s
     assert session.opened.source.key == key
     for state in session.workbench.states:
         if session.workbench.state_of(state.name).sites:  # those before it may have left it none
-            next(one for one in app.toggle if one.label == state.pass_.label).set_value(True).run()
+            switch(app, state.name, True)
             assert not app.exception, app.exception[0].value
             assert not app.error, app.error[0].value
+            assert not any(row.get("error") for row in rows(app)), rows(app)
     assert session.workbench.is_changed
     examples = {(node.op, node.target): node.name for node in session.view_of("Now").nodes}
     for name in list(examples.values())[:40]:
@@ -31,7 +33,6 @@ def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: s
         app.run()
         assert not app.exception, app.exception[0].value
     idle = {state.name for state in session.workbench.states if not (state.sites or state.misses or state.on)}
-    told = {str(one.key) for one in app.button if str(one.key).startswith("idle ")}
-    assert told == {f"idle {name}" for name in idle}
+    assert {one["pass"] for one in passes(app)["idle"]} == idle - {session.view.looked_at}
     app.button(key="reverse all").click().run()
     assert any("restored, bit for bit" in text.value for text in app.markdown)

@@ -33,9 +33,12 @@ VALUES: tuple[Any, ...] = (
     [[1, "select", 7]], [[1, "select", "nobody"]], [[1, "select", "@nobody#1"]], [[1, "fold", "nobody"]],
     [[1, "fold", ["stem"]]], [[1, "fold", None]], [[1, "burn", "stem"]], [[1, "select", "\ud800"]],
     [[1, "select", "y" * 5000]], [[2**30, "select", None]], [[i, "Enter"] for i in range(1, 9)],
-    {"rows": [1]}, {"rows": ["x"]}, {"rows": [10**9]}, {"rows": {"a": 1}}, "pass A", "pass Z9", "sites A \ud800",
+    {"rows": [1]}, {"rows": ["x"]}, {"rows": [10**9]}, {"rows": {"a": 1}}, "pass A", "pass Z9",
+    [[1, "on", "on nobody"]], [[1, "off", None]], [[1, "look", "\ud800"]], [[1, "copies", "x"]],
+    [[1, "answer", "yes"]], "sites A \ud800",
 )  # fmt: skip
-COMPONENTS = (("keys", "pressed"), ("graph", "events"), ("graph before", "events"), ("hover", "over"))
+COMPONENTS = (("keys", "pressed"), ("graph", "events"), ("graph before", "events"), ("hover", "over"),
+              ("pass list", "acts"))  # fmt: skip
 
 
 def assert_sound(app: AppTest) -> None:

@@ -21,6 +21,7 @@ from fxopt.ui.markdown import escaped
 from fxopt.ui.opening import Opening, Request
 from tests.ui.visitor import (
     FOLD,
+    act,
     assert_usable,
     badge,
     checkbox,
@@ -28,6 +29,7 @@ from tests.ui.visitor import (
     session,
     shown_marks,
     switch,
+    switches,
     texts,
 )
 
@@ -79,7 +81,7 @@ def test_two_visitors_do_not_see_each_other(app: AppTest) -> None:
     other.run()
     assert session(app).opened is session(other).opened
     assert "original" in badge(other)
-    assert not any(toggle.value for toggle in other.toggle)
+    assert not any(switch.value for switch in switches(other))
     assert session(other).workbench.is_restored
 
 
@@ -112,9 +114,9 @@ def test_a_folder_with_weights_opens_and_what_is_odd_about_them_is_said(app: App
 
 
 def test_another_batch_keeps_the_passes_that_are_on(app: AppTest) -> None:
-    checkbox(app, f"{FOLD} at stem_norm").check().run()
-    app.button(key=f"icon run later {FOLD}").click().run()
-    app.button(key=f"site {FOLD} at stem_norm").click().run()
+    checkbox(app, f"{FOLD} at stem_norm").set_value(True).run()
+    act(app, "later", FOLD).run()
+    act(app, "go", "stem_norm").run()
     kept = session(app).workbench.choices
     app.number_input(key="batch of digits_conv_net").set_value(3).run()
     assert session(app).opened.batch == 3

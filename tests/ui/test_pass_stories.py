@@ -17,15 +17,20 @@ from fxopt.ui.viewing import look_at, select
 from fxopt.workbench import Workbench
 from tests.ui.visitor import (
     FOLD,
+    act,
     assert_usable,
     badge,
     checkbox,
     marks,
     metrics,
     pass_lines,
+    passes,
+    question,
+    row,
     session,
     shown_marks,
     switch,
+    switches,
     texts,
     toggle,
 )
@@ -58,17 +63,17 @@ def test_undo_redo_and_reverse_all_move_the_switches_too(app: AppTest) -> None:
     app.button(key="icon redo").click().run()
     assert toggle(app, "FuseBiasInLinear").value
     app.button(key="reverse all").click().run()
-    assert not any(toggle.value for toggle in app.toggle)
+    assert not any(switch.value for switch in switches(app))
     assert "restored, bit for bit" in badge(app)
     assert_usable(app)
 
 
 def test_one_site_can_be_switched_alone(app: AppTest) -> None:
-    checkbox(app, f"{FOLD} at stem_norm").check().run()
+    checkbox(app, f"{FOLD} at stem_norm").set_value(True).run()
     assert "1 site on" in badge(app)
     assert toggle(app, FOLD).value
     assert not checkbox(app, f"{FOLD} at residual_norm").value
-    checkbox(app, f"{FOLD} at stem_norm").uncheck().run()
+    checkbox(app, f"{FOLD} at stem_norm").set_value(False).run()
     assert "restored, bit for bit" in badge(app)
 
 
@@ -93,7 +98,7 @@ def test_a_pass_that_fails_is_shown_with_its_text_and_the_others_work_on(app: Ap
     opened.workbench = Workbench(opened.opened.pristine, passes=failing)
     app.run()
     toggle(app, "Stumbles").set_value(True).run()
-    assert "a bug in somebody's rewrite" in app.error[0].value
+    assert "a bug in somebody's rewrite" in row(app, "Stumbles")["error"]
     assert not app.exception
     switch(app, FOLD, True)
     assert "4 sites on" in badge(app)
@@ -120,13 +125,13 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
     choices = session(merged).workbench.choices
     switch(merged, MERGE, False)
     assert toggle(merged, MERGE).value, "not before the question is answered"
-    assert "Bias into weights at" in merged.warning[0].value
-    merged.button(key="answer no").click().run()
-    assert not merged.warning
+    assert "Bias into weights at" in question(merged)
+    act(merged, "answer", "no").run()
+    assert not question(merged)
     assert session(merged).workbench.choices == choices
     switch(merged, MERGE, False)
-    merged.button(key="answer yes").click().run()
-    assert not merged.warning
+    act(merged, "answer", "yes").run()
+    assert not question(merged)
     assert not toggle(merged, MERGE).value
     assert session(merged).workbench.state_of(BIAS).sites_on > 0
     merged.button(key="icon undo").click().run()
@@ -136,27 +141,24 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
 def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> None:
     look_at(session(merged), MERGE)
     merged.run()
-    family = next(one for one in merged.checkbox if one.key.startswith(f"on {MERGE} at all "))
+    family = next(one for one in switches(merged) if one.widget.startswith(f"on {MERGE} at all "))
     assert family.value
-    family.uncheck().run()
-    assert "rest" in merged.warning[0].value
-    merged.button(key="answer yes").click().run()
+    family.set_value(False).run()
+    assert "rest" in question(merged)
+    act(merged, "answer", "yes").run()
     assert session(merged).workbench.state_of(MERGE).sites_on == 0
 
 
 def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: AppTest) -> None:
     app.selectbox(key="model").set_value("digits_transformer").run()
-    app.button(key=f"icon sites of {MERGE}").click().run()
+    act(app, "look", MERGE).run()
     sites = [site.site for site in session(app).workbench.state_of(MERGE).sites]
-    family = next(one for one in app.checkbox if one.key.startswith(f"on {MERGE} at all "))
-    family.check().run()
+    family = next(one for one in switches(app) if one.widget.startswith(f"on {MERGE} at all "))
+    family.set_value(True).run()
     assert f"{len(sites)} sites on" in badge(app)
-    key = family.key.replace(f"on {MERGE} at all ", f"copies of {MERGE} at ")
-    app.session_state[key] = True
-    app.run()
-    checkbox(app, f"{MERGE} at {sites[0]}").uncheck().run()
-    label = next(one.label for one in app.button if one.key.startswith(f"family {MERGE}"))
-    assert label.endswith(f" {len(sites) - 1} of {len(sites)} on")
+    act(app, "copies", family.widget.removeprefix(f"on {MERGE} at all ")).run()
+    checkbox(app, f"{MERGE} at {sites[0]}").set_value(False).run()
+    assert row(app, MERGE)["focus"]["sites"][0]["count"] == f"{len(sites) - 1} of {len(sites)} on"
     app.button(key="icon undo").click().run()
     app.button(key="icon undo").click().run()
     assert "restored, bit for bit" in badge(app)
@@ -164,21 +166,21 @@ def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: Ap
 
 def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> None:
     before, letters = order(app), {name: style.letter for name, style in session(app).styles.items()}
-    app.button(key=f"icon run later {FOLD}").click().run()
+    act(app, "later", FOLD).run()
     assert order(app) == [before[1], before[0], *before[2:]]
     assert {name: style.letter for name, style in session(app).styles.items()} == letters
     assert shown_marks(app) == {"matched", "miss"}
     assert {mark[1] for box in marks(app).values() for mark in box} == {0}
     app.button(key="icon undo").click().run()
     assert order(app) == before
-    assert app.button(key=f"icon run earlier {FOLD}").disabled
+    assert not row(app, FOLD)["focus"]["earlier"]
 
 
 def test_passes_without_a_site_stand_in_one_line_and_open_with_their_reason(app: AppTest) -> None:
     silent = [state.name for state in session(app).workbench.states if not state.sites and not state.misses]
-    assert [one.key for one in app.button if one.key.startswith("idle ")] == [f"idle {name}" for name in silent]
+    assert [one["pass"] for one in passes(app)["idle"]] == silent
     assert {"ChangeTrueDivToMulByInverse", "MergeLinears"} <= {*silent}
-    app.button(key="idle MergeLinears").click().run()
+    act(app, "look", "MergeLinears").run()
     assert session(app).view.looked_at == "MergeLinears"
     assert "It needs two or more Linear that read one tensor" in texts(app)
     assert toggle(app, "MergeLinears").disabled
@@ -254,7 +256,7 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
     app.run()
     toggle(app, "Stumbles").set_value(True).run()
     assert shown_marks(app) >= {"failed"}
-    app.button(key="failed at of Stumbles").click().run()
+    act(app, "show", "Stumbles").run()
     assert session(app).view.selected == "stem_conv"
     app.session_state["report of Stumbles"] = True
     app.run()
@@ -263,15 +265,15 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
 
 def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
     bench = session(app).workbench
-    for row, told in (
+    for pointed, told in (
         ("pass A", "would remove 4 nodes and change 4: −144 parameters, −4 operations"),
         ("site A stem_norm", "would remove 1 node and change 1: −32 parameters, −1 operation"),
         ("site A nowhere", "Point at a pass"),
         ("pass D", "Point at a pass"),
     ):
-        session(app).view = replace(session(app).view, pointed_at=(row, bench.choices))
+        session(app).view = replace(session(app).view, pointed_at=(pointed, bench.choices))
         app.run()
-        assert told in texts(app).replace("\\", ""), row
+        assert told in texts(app).replace("\\", ""), pointed
         assert bench.is_restored
     session(app).view = replace(session(app).view, pointed_at=("pass A", bench.choices))
     switch(app, FOLD, True)
@@ -289,7 +291,7 @@ def test_a_pass_with_other_sites_behind_the_edits_runs_there_by_a_button(app: Ap
     edit = bench.edit(Delete("stem_norm", "stem_conv"))
     app.run()
     assert "It runs before 1 edit by hand; after it, the pass would find 1 site fewer." in texts(app)
-    app.button(key=f"run behind the edits {FOLD}").click().run()
+    act(app, "behind", FOLD).run()
     assert not app.exception
     names = [state.name for state in bench.states]
     assert names.index(FOLD) == names.index(edit.name) + 1

@@ -15,6 +15,7 @@ from fxopt.ui.job import GraphJob, Job
 from fxopt.ui.viewing import fold, select
 from tests.ui.visitor import (
     FOLD,
+    act,
     assert_usable,
     session,
     shown_marks,
@@ -24,7 +25,7 @@ from tests.ui.visitor import (
 
 
 def test_a_site_leads_to_its_node_and_the_inspector_tells_its_story(app: AppTest) -> None:
-    app.button(key=f"site {FOLD} at stem_norm").click().run()
+    act(app, "go", "stem_norm").run()
     assert "`stem.norm`" in texts(app)
     assert "matches here" in texts(app)
     switch(app, FOLD, True)

@@ -19,7 +19,7 @@ from fxopt.ui.leaving import housekeeping
 from fxopt.ui.own_models import offered, offered_source
 from fxopt.ui.workshop import VARIABLE, models_here
 from fxopt_cli.main import cli
-from tests.ui.visitor import FOLD, assert_usable, badge, session, switch
+from tests.ui.visitor import FOLD, assert_usable, badge, row, session, switch
 
 
 @pytest.fixture
@@ -125,5 +125,5 @@ def test_a_failure_is_told_without_the_files_of_the_server(monkeypatch: pytest.M
     app.query_params["model"] = "digits_transformer"
     app.run()
     switch(app, "MergeLinears", True)
-    assert any("broken" in one.value for one in app.error)
+    assert "broken" in row(app, "MergeLinears")["error"]
     assert not [one for one in app.get("expander") if one.label == "Report to copy"]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from streamlit.testing.v1 import AppTest
-from streamlit.testing.v1.element_tree import Checkbox, Toggle
 
+from fxopt.ui import pass_acts
+from fxopt.ui.events import Heard
 from fxopt.ui.session import Session
 from fxopt.workbench import PassState
 
@@ -18,7 +22,7 @@ def assert_usable(app: AppTest) -> None:
     """No exception is shown, and the open model can be worked with."""
     assert not app.exception, [error.value for error in app.exception]
     names = [state.pass_.label for state in session(app).workbench.states if is_listed(app, state)]
-    assert [toggle.label for toggle in app.toggle][: len(names)] == names
+    assert [row["name"] for row in rows(app) if "by hand" not in row] == names
 
 
 def is_listed(app: AppTest, state: PassState) -> bool:
@@ -35,15 +39,80 @@ def switch(app: AppTest, name: str, on: bool) -> AppTest:
     return toggle(app, name).set_value(on).run()
 
 
-def toggle(app: AppTest, name: str) -> Toggle:
+@dataclass(frozen=True)
+class Switch:
+    """A switch in the list of passes."""
+
+    app: AppTest
+    widget: str
+    label: str
+    value: bool
+    disabled: bool
+
+    def set_value(self, on: bool) -> AppTest:
+        """Move it as a visitor does; the page is to be run then."""
+        assert not self.disabled, f"{self.label} is disabled"
+        return act(self.app, "on" if on else "off", self.widget)
+
+
+def act(app: AppTest, kind: str, about: str = "") -> AppTest:
+    """Do an act in the list of passes, as a browser sends it; the page is to be run then."""
+    assert pass_acts.act(session(app), Heard(), [[1, kind, about]]) == ""
+    return app
+
+
+def passes(app: AppTest) -> dict[str, Any]:
+    """The list of passes as the browser was sent it."""
+    sent = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"rows"' in one.proto.json]
+    assert len(sent) == 1
+    found: dict[str, Any] = sent[0]
+    return found
+
+
+def rows(app: AppTest) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = passes(app)["rows"]
+    return found
+
+
+def row(app: AppTest, name: str) -> dict[str, Any]:
+    return next(one for one in rows(app) if one["pass"] == name)
+
+
+def switches(app: AppTest) -> list[Switch]:
+    """All switches of the list, those of its sites too."""
+    return [
+        Switch(app, one["widget"], one["label"], one["on"], one["disabled"])
+        for row in rows(app)
+        for one in _switches_in(row)
+    ]
+
+
+def _switches_in(part: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(part, dict):
+        if "widget" in part:
+            yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from _switches_in(one)
+
+
+def toggle(app: AppTest, name: str) -> Switch:
     """The switch of a pass by the name of its class, or that of an edit by its label."""
-    return next(one for one in app.toggle if one.label in (name, session(app).called(name)))
+    return next(one for one in switches(app) if one.label in (name, session(app).called(name)))
 
 
-def checkbox(app: AppTest, label: str) -> Checkbox:
+def checkbox(app: AppTest, label: str) -> Switch:
     """The check box with this label, in which the pass may have the name of its class."""
     name, _, place = label.partition(" at ")
-    return next(one for one in app.checkbox if one.label in (label, f"{session(app).called(name)} at {place}"))
+    return next(one for one in switches(app) if one.label in (label, f"{session(app).called(name)} at {place}"))
+
+
+def question(app: AppTest) -> str:
+    """The question to the visitor that the list has; empty if there is none."""
+    asked = [one["question"]["told"] for one in rows(app) if one["question"]]
+    assert len(asked) <= 1
+    return asked[0] if asked else ""
 
 
 def badge(app: AppTest) -> str:
@@ -69,9 +138,18 @@ def metrics(app: AppTest) -> dict[str, str]:
 
 
 def pass_lines(app: AppTest) -> str:
-    """The lines of the passes, as HTML."""
-    return "\n".join(one.proto.body for one in app.get("html") if "pass-line" in one.proto.body)
+    """The lines of the passes, in words."""
+    return "\n".join(one.get("words", "") for one in rows(app))
 
 
 def texts(app: AppTest) -> str:
-    return "\n".join(str(one.value) for one in (*app.markdown, *app.caption, *app.error, *app.success, *app.warning))
+    told = (str(one.value) for one in (*app.markdown, *app.caption, *app.error, *app.success, *app.warning))
+    listed = _texts_in(passes(app)) if any('"rows"' in one.proto.json for one in app.get("bidi_component")) else ()
+    return "\n".join((*told, *listed))
+
+
+def _texts_in(part: Any) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    for one in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _texts_in(one)

@@ -75,7 +75,7 @@ function isRunning() {
 export function foresee(act) {
   const before = fxopt.actedAt;
   const now = (fxopt.actedAt = performance.now());
-  const isUnheard = fxopt.keys?.acts.waiting.length || fxopt.views.some((pane) => pane.acts.waiting.length);
+  const isUnheard = [fxopt.keys, fxopt.passes, ...fxopt.views].some((part) => part?.acts.waiting.length);
   if (!act || now - before < QUIET || isUnheard || isRunning()) return;
   for (const { word } of [...fxopt.views]) {
     if (word.heardAt > before || now - before > ANSWERED) word.foresee(act);
@@ -87,7 +87,7 @@ function actOf(target) {
   const control = target.closest("button, label");
   if (!control || control.parentElement.closest("label") || control.querySelector("input")?.disabled) return "";
   const key = [...(control.closest("[class*=st-key-]")?.classList ?? [])].find((name) => name.startsWith("st-key-"));
-  return (key ?? "").slice("st-key-".length).replace(/^\d+-/, ""); // the number of the switch: see switches.py
+  return (key ?? "").slice("st-key-".length);
 }
 
 // What is done in the graphs is known there. Enter on a button or a switch is followed by a click.

@@ -16,6 +16,8 @@
  * @property {(part: import("./frame_sizes.js").Part) => void} [openPanel] opens a panel of the frame that is closed
  * @property {(act: string) => void} [foresee]
  * @property {(api: any) => (() => void)} [show]
+ * @property {(api: any) => (() => void)} [showPasses]
+ * @property {any} [passes] the list of passes
  * @property {(bytes: any) => void} [take]
  * @property {(marks: any, styles?: any, word?: string) => void} [preview]
  */

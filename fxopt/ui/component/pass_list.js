@@ -1,0 +1,68 @@
+// The list of passes. Python describes it (pass_list.py) and obeys the acts in it (pass_acts.py). A switch is moved at
+// once, and confirmed or taken back as Python has heard of it.
+
+import { Acts } from "./acts.js";
+import { bring } from "./elements.js";
+import { LIST_STYLES } from "./list_styles.js";
+import { idlePasses, row } from "./pass_rows.js";
+import { fxopt } from "./shared.js";
+
+const lists = new WeakMap();
+
+class PassList {
+  constructor(parent, heard) {
+    this.acts = new Acts(heard);
+    this.root = document.createElement("div");
+    this.root.className = "pass-list";
+    const style = document.createElement("style");
+    style.textContent = LIST_STYLES;
+    parent.append(style, this.root);
+    /** @type {(acts: import("./acts.js").Act[]) => void} */
+    this.send = () => {};
+    this.does = (/** @type {string} */ kind, about = "") => this.tell(kind, about);
+    fxopt.passes = this; // see foreseen.js
+  }
+
+  take(data) {
+    this.data = data;
+    this.acts.heard(data.heard);
+    this.draw();
+  }
+
+  tell(kind, about) {
+    if (!this.acts.isFull) this.send(this.acts.add(kind, about));
+    this.draw();
+  }
+
+  // The places of switches that Python has not heard of yet.
+  get wished() {
+    const moved = this.acts.waiting.filter(([, kind]) => kind === "on" || kind === "off");
+    return new Map(moved.map(([, kind, widget]) => [widget, kind === "on"]));
+  }
+
+  draw() {
+    const { wished } = this;
+    const isOn = ({ widget, on }) => wished.get(widget) ?? on;
+    const { rows, idle } = this.data;
+    bring(this.root, [...rows.map((one) => row(one, isOn, this.does)), idle.length ? idlePasses(idle, this.does) : ""].filter(Boolean));
+  }
+
+  end() {
+    this.root.remove();
+    if (fxopt.passes === this) fxopt.passes = null;
+  }
+}
+
+fxopt.showPasses = ({ data, parentElement, setStateValue }) => {
+  let list = lists.get(parentElement);
+  if (!list) {
+    list = new PassList(parentElement, data.heard);
+    lists.set(parentElement, list);
+  }
+  list.send = (acts) => setStateValue("acts", acts);
+  list.take(data);
+  return () => {
+    list.end();
+    lists.delete(parentElement);
+  };
+};
