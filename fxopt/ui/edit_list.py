@@ -8,7 +8,7 @@ from fxopt.edits import Edit
 from fxopt.ui.question import question_about
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import EXACTNESS_WORDS, described_switch
-from fxopt.ui.switches import as_class, widget_of
+from fxopt.ui.switches import as_class
 from fxopt.view import PassStyle
 from fxopt.workbench import MissState, PassState
 
@@ -20,11 +20,11 @@ def described_edit(session: Session, style: PassStyle, state: PassState) -> dict
     manner = "looked at" if session.view.looked_at == state.name else "row" if state.sites else "idle"
     return {
         "key": as_class(f"pass {style.letter} {manner}"),
-        "pass": state.name,
+        "class": as_class(state.name),
         "letter": style.letter,
         "color": style.color,
         "name": edit.summary,
-        "switch": described_switch(widget_of(state.name), edit.summary, on=state.on),
+        "switch": described_switch(session, state, "", edit.summary, on=state.on),
         "by hand": {"node": edit.node, "told": _told(edit, state), "exactness": _exactness(state)},
         "question": question_about(session, state.name),
     }

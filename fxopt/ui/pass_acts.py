@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,8 @@ def obey_list(session: Session) -> None:
 def act(session: Session, heard: Heard, sent: Any, is_here: Callable[[], bool] = lambda: True) -> str:
     """Apply the unheard acts among ``[[number, kind, about], ...]``, for as long as the visitor `is_here`.
 
-    Kinds are "on" and "off", about a switch, and those of `_ON_PASSES` and `_OTHERS`.
+    Kinds are "on" and "off", about a switch as the list names it; those of `_ON_PASSES`, about the letter of a pass;
+    and those of `_OTHERS`.
 
     Returns:
         the complaint about refused acts; empty if all were applied.
@@ -57,34 +58,24 @@ def act(session: Session, heard: Heard, sent: Any, is_here: Callable[[], bool] =
     return heard.end(told)
 
 
-def _switch(session: Session, widget: str, *, on: bool) -> None:
+def _switch(session: Session, about: str, *, on: bool) -> None:
     session.acted += 1  # also where it comes too late: the browser may be ahead
-    switched = _switched_by(session, widget)
-    if switched is not None:
-        turn(session, *switched, on, widget=widget)
+    letter, _, place = about.partition(" ")
+    state = _state_of(session, letter)
+    if state is None:
+        return
+    known: dict[str, Sites] = {"": None}
+    if place:
+        for family in families_in(session, state):
+            known |= {place_of_copies(family): family.names, **{name: name for name in family.names}}
+    if place in known:
+        turn(session, state.name, known[place], on, widget=widget_of(state.name, place))
 
 
-def _switched_by(session: Session, widget: str) -> tuple[str, Sites] | None:
-    """Return the pass and the sites behind a switch; None where another act has taken them away meanwhile."""
-    for state in session.workbench.states:
-        if widget == widget_of(state.name):
-            return state.name, None
-        if widget.startswith(f"{widget_of(state.name)} at "):
-            for place, sites in _places(session, state):
-                if widget == widget_of(state.name, place):
-                    return state.name, sites
-    return None
-
-
-def _places(session: Session, state: PassState) -> Iterator[tuple[str, Sites]]:
-    for family in families_in(session, state):
-        yield place_of_copies(family), family.names
-        for name in family.names:
-            yield name, name
-
-
-def _state_of(session: Session, name: str) -> PassState | None:
-    return next((state for state in session.workbench.states if state.name == name), None)
+def _state_of(session: Session, letter: str) -> PassState | None:
+    """Return the pass or edit with a letter; None where another act has taken it away meanwhile."""
+    styles = session.styles
+    return next((state for state in session.workbench.states if styles[state.name].letter == letter), None)
 
 
 def _show_node(session: Session, state: PassState) -> None:

@@ -12,7 +12,7 @@ from fxopt.ui.pass_line import line_in_signs, line_in_words
 from fxopt.ui.question import question_about
 from fxopt.ui.session import Session
 from fxopt.ui.site_list import FEW, described_sites, described_switch
-from fxopt.ui.switches import as_class, widget_of
+from fxopt.ui.switches import as_class
 from fxopt.view import PassStyle
 from fxopt.workbench import PassState
 from fxopt.workbench.standing import Standing, standing_of
@@ -30,18 +30,18 @@ def described_list(session: Session) -> dict[str, Any]:
         for state in states
         if state not in idle
     ]
-    return {"rows": rows, "idle": [_idle(state) for state in idle]}
+    return {"rows": rows, "idle": [_idle(styles[state.name], state) for state in idle]}
 
 
 def _is_idle(state: PassState) -> bool:
     return not (state.sites or state.misses or state.error or state.on or isinstance(state.pass_, Edit))
 
 
-def _idle(state: PassState) -> dict[str, Any]:
+def _idle(style: PassStyle, state: PassState) -> dict[str, Any]:
     """Return a pass that finds nothing here: it tells its needs, and opens as a row."""
     return {
         "key": as_class(f"idle {state.name}"),
-        "pass": state.name,
+        "letter": style.letter,
         "name": sendable(state.pass_.label),
         "told": f"{state.name} finds no site. {_need_of(state)}",
     }
@@ -58,16 +58,14 @@ def _row(session: Session, style: PassStyle, state: PassState) -> dict[str, Any]
     words, label = line_in_words(state, elsewhere), sendable(state.pass_.label)
     return {
         "key": as_class(f"pass {style.letter} {'looked at' if is_open else 'row'}"),
-        "pass": state.name,
+        "class": as_class(state.name),
         "letter": style.letter,
         "color": style.color,
         "name": label,
         "about": sendable(f"{state.name}: {state.pass_.summary} — {words}"),
         "words": words,
         "signs": line_in_signs(state, elsewhere),
-        "switch": described_switch(
-            widget_of(state.name), label, on=state.on, disabled=not state.sites and not state.on
-        ),
+        "switch": described_switch(session, state, "", label, on=state.on, disabled=not state.sites and not state.on),
         "error": sendable(state.error),
         "failed at": state.failed_at if state.error else "",
         "question": question_about(session, state.name),

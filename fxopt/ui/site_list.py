@@ -59,7 +59,9 @@ def _family(session: Session, state: PassState, family: Family) -> dict[str, Any
     return {
         "key": as_class(f"sites {session.styles[state.name].letter} at {family.place}"),
         "switch": described_switch(
-            widget_of(state.name, place_of_copies(family)),
+            session,
+            state,
+            place_of_copies(family),
             f"{family.place}, all {len(family.sites)} copies",
             on=family.sites_on == len(family.sites),
         ),
@@ -85,7 +87,7 @@ def _site(session: Session, state: PassState, site: SiteState) -> dict[str, Any]
     manner = "current " if current else ""
     return {
         "key": as_class(f"{manner}site {session.styles[state.name].letter} at {site.site}"),
-        "switch": described_switch(widget_of(state.name, site.site), f"{state.pass_.label} at {site.site}", on=site.on),
+        "switch": described_switch(session, state, site.site, f"{state.pass_.label} at {site.site}", on=site.on),
         "site": site.site,
         "name": with_its_end(site.site),
         "told": site.explanation,
@@ -94,9 +96,17 @@ def _site(session: Session, state: PassState, site: SiteState) -> dict[str, Any]
     }
 
 
-def described_switch(widget: str, label: str, *, on: bool, disabled: bool = False) -> dict[str, Any]:
-    """Return a switch of the list, for the browser to draw."""
-    return {"widget": widget, "key": as_class(widget), "label": label, "on": on, "disabled": disabled}
+def described_switch(
+    session: Session, state: PassState, place: str, label: str, *, on: bool, disabled: bool = False
+) -> dict[str, Any]:
+    """Return a switch of the list, for the browser to draw; `place` is empty for that of the whole pass."""
+    return {
+        "about": f"{session.styles[state.name].letter} {place}".strip(),
+        "key": as_class(widget_of(state.name, place)),
+        "label": label,
+        "on": on,
+        "disabled": disabled,
+    }
 
 
 def _exactness(site: SiteState) -> tuple[str, str]:

@@ -10,10 +10,12 @@ from tests.browser.visitor import Open, Visitor, press
 pytestmark = pytest.mark.browser
 
 
-def test_a_pass_is_moved_and_comes_back_with_undo(visit: Open) -> None:
+def test_a_pass_is_moved_keeps_the_focus_and_comes_back_with_undo(visit: Open) -> None:
     visitor = visit()
-    visitor.page.get_by_role("button", name="Run later: Fold BatchNorm2d").click()
+    later = visitor.page.get_by_role("button", name="Run later: Fold BatchNorm2d")
+    later.click()
     visitor.sees("runs 2nd of")
+    expect(later).to_be_focused()
     visitor.page.get_by_role("button", name="Undo").click()
     visitor.sees("runs 1st of")
 

@@ -205,8 +205,8 @@ class Server:
 def _switches_in(part: object) -> Iterator[tuple[str, tuple[str, bool]]]:
     """Find the switches in the description of the list of passes."""
     if isinstance(part, dict):
-        if "widget" in part and not part["disabled"]:
-            yield part["label"], (part["widget"], part["on"])
+        if "about" in part and not part.get("disabled", True):
+            yield part["label"], (part["about"], part["on"])
         part = list(part.values())
     for one in part if isinstance(part, list) else ():
         yield from _switches_in(one)

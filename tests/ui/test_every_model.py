@@ -33,6 +33,6 @@ def test_all_passes_go_on_and_come_off_and_every_kind_of_node_can_be_read(key: s
         app.run()
         assert not app.exception, app.exception[0].value
     idle = {state.name for state in session.workbench.states if not (state.sites or state.misses or state.on)}
-    assert {one["pass"] for one in passes(app)["idle"]} == idle - {session.view.looked_at}
+    assert {one["key"] for one in passes(app)["idle"]} == {f"idle-{name}" for name in idle - {session.view.looked_at}}
     app.button(key="reverse all").click().run()
     assert any("restored, bit for bit" in text.value for text in app.markdown)

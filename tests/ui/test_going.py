@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt.ui import graph_panel, keys
 from fxopt.ui.going import go_to, move_of
 from fxopt.ui.viewing import fold, unfold
-from tests.ui.visitor import FOLD, assert_usable, session, switch, texts
+from tests.ui.visitor import FOLD, act, assert_usable, session, switch, texts
 
 
 def test_a_step_to_a_site_opens_what_hides_it_and_folds_what_the_step_before_opened(app: AppTest) -> None:
@@ -35,7 +35,7 @@ def test_a_near_miss_and_a_node_that_its_rewrite_took_away_are_gone_to(app: AppT
     assert of.view.gone_to[1] == "stem_conv", "what its rewrite left in the graph as it is now"
     assert of.open_modules == {"stem"}
     app.run()
-    app.button(key=f"miss {FOLD} at forked_norm").click().run()
+    act(app, "go", "forked_norm").run()
     assert of.view.gone_to[1:] == ("forked_norm", "near miss 1 of 2")
     go_to(of, "nowhere")
     assert (of.view.selected, of.view.gone_to[1], of.view.revealed) == ("nowhere", "", frozenset())

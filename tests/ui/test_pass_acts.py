@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fxopt.models import model_source
@@ -13,7 +15,7 @@ from fxopt.ui.session import Session
 from fxopt.ui.switches import as_class, place_of_copies, widget_of
 from fxopt.workbench.copies import Family
 
-MERGE, DIVIDE = "MergeLinears", "ChangeTrueDivToMulByInverse"
+MERGE, DIVIDE, BIAS = "MergeLinears", "ChangeTrueDivToMulByInverse", "FuseBiasInLinear"
 
 
 @pytest.fixture
@@ -22,23 +24,28 @@ def visited() -> Session:
     return Session(captured(source.key, "", 2, None, source))
 
 
+def letter(session: Session, name: str) -> str:
+    return session.styles[name].letter
+
+
 def send(session: Session, heard: Heard, *acts: tuple[int, str, str]) -> None:
     assert act(session, heard, [list(one) for one in acts]) == ""
 
 
 def test_an_act_that_is_sent_until_it_is_heard_is_done_once(visited: Session) -> None:
-    heard = Heard()
-    first = (1, "on", widget_of(MERGE))
+    heard, merge = Heard(), letter(visited, MERGE)
+    first = (1, "on", merge)
     send(visited, heard, first)
-    send(visited, heard, first, (2, "off", widget_of(MERGE)), (3, "on", widget_of(DIVIDE)))
+    send(visited, heard, first, (2, "off", merge), (3, "on", letter(visited, DIVIDE)))
     assert [state.name for state in visited.workbench.states if state.on] == [DIVIDE]
     assert heard.number == 3
     assert len(visited.workbench.acts) == 3
 
 
 def test_quick_acts_are_done_in_their_order_each_about_what_the_one_before_left(visited: Session) -> None:
-    send(visited, Heard(), (1, "look", MERGE), (2, "later", MERGE), (3, "on", widget_of(MERGE)), (4, "close", ""))
-    assert [state.name for state in visited.workbench.states].index(MERGE) == 1
+    merge, before = letter(visited, MERGE), [state.name for state in visited.workbench.states].index(MERGE)
+    send(visited, Heard(), (1, "look", merge), (2, "later", merge), (3, "on", merge), (4, "close", ""))
+    assert [state.name for state in visited.workbench.states].index(MERGE) == before + 1
     assert visited.workbench.state_of(MERGE).on
     assert visited.view.looked_at == ""
 
@@ -46,34 +53,35 @@ def test_quick_acts_are_done_in_their_order_each_about_what_the_one_before_left(
 @pytest.mark.parametrize(
     ("kind", "about"),
     [
-        ("on", widget_of("Nobody")),
-        ("on", widget_of(MERGE, "nowhere")),
-        ("on", widget_of(MERGE, "all nowhere")),
+        ("on", "Z9"),
+        ("on", "G nowhere"),
+        ("on", "G all nowhere"),
         ("off", "\ud800"),
-        ("look", "Nobody"),
+        ("look", "Z9"),
         ("go", "nowhere"),
         ("copies", "nowhere"),
-        ("remove", MERGE),
-        ("show", MERGE),
-        ("behind", MERGE),
+        ("remove", "G"),
+        ("show", "G"),
+        ("behind", "G"),
         ("answer", "yes"),
-        ("burn", MERGE),
+        ("burn", "G"),
     ],
 )
 def test_an_act_about_nothing_that_is_there_changes_nothing(visited: Session, kind: str, about: str) -> None:
+    assert letter(visited, MERGE) == "G"
     before = visited.workbench.choices, visited.view
     send(visited, Heard(), (1, kind, about))
     assert (visited.workbench.choices, visited.view) == before
 
 
 def test_a_site_that_another_act_took_away_is_left_alone(visited: Session) -> None:
-    site = visited.workbench.state_of("FuseBiasInLinear").sites[0].site
-    widget = widget_of("FuseBiasInLinear", site)
-    send(visited, Heard(), (1, "on", widget_of(MERGE)))
-    gone = {one.site for one in visited.workbench.state_of("FuseBiasInLinear").sites}
-    expected = site in gone
-    send(visited, Heard(), (1, "on", widget))
-    assert visited.workbench.state_of("FuseBiasInLinear").on == expected
+    bench, bias = visited.workbench, letter(visited, BIAS)
+    sites = {site.site for site in bench.state_of(BIAS).sites}
+    send(visited, Heard(), (1, "on", letter(visited, MERGE)))
+    gone = sorted(sites - {site.site for site in bench.state_of(BIAS).sites})
+    assert gone, "merged linears have no bias of their own"
+    send(visited, Heard(), *((number, "on", f"{bias} {site}") for number, site in enumerate(gone, 1)))
+    assert bench.state_of(BIAS).sites_on == 0
 
 
 @pytest.mark.parametrize("place", ["block*.operator.truediv", "block*.operator.truediv (2)", "3-layers", "linear_3"])
@@ -83,14 +91,17 @@ def test_the_switch_of_copies_has_a_name_of_its_own_in_the_browser(place: str) -
     assert as_class(widget_of("A", place_of_copies(Family(place, ())))) not in names
 
 
-def test_the_list_names_each_switch_once(visited: Session) -> None:
-    send(visited, Heard(), (1, "look", MERGE))
-    place = described_list(visited)["rows"][0]["focus"]["sites"][0]["copies"]["place"]
-    send(visited, Heard(), (1, "copies", place))
-    row = described_list(visited)["rows"][0]
-    copies = row["focus"]["sites"][0]["copies"]
-    widgets = [row["switch"]["widget"], *(site["switch"]["widget"] for site in copies["sites"])]
-    assert copies["open"]
-    assert len({*widgets}) == 1 + len(visited.workbench.state_of(MERGE).sites)
-    send(visited, Heard(), (1, "copies", place))
-    assert described_list(visited)["rows"][0]["focus"]["sites"][0]["copies"]["sites"] == []
+def row(session: Session, name: str) -> dict[str, Any]:
+    return next(one for one in described_list(session)["rows"] if one["class"] == name)
+
+
+def test_copies_are_listed_as_asked_and_each_switch_is_named_once(visited: Session) -> None:
+    send(visited, Heard(), (1, "look", letter(visited, MERGE)))
+    [family] = row(visited, MERGE)["focus"]["sites"]
+    assert family["copies"]["sites"] == []
+    send(visited, Heard(), (1, "copies", family["copies"]["place"]))
+    [family] = row(visited, MERGE)["focus"]["sites"]
+    named = [family["switch"]["about"], *(site["switch"]["about"] for site in family["copies"]["sites"])]
+    assert len({*named}) == 1 + len(visited.workbench.state_of(MERGE).sites)
+    send(visited, Heard(), (1, "copies", family["copies"]["place"]))
+    assert row(visited, MERGE)["focus"]["sites"][0]["copies"]["sites"] == []

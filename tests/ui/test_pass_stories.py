@@ -141,7 +141,7 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
 def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> None:
     look_at(session(merged), MERGE)
     merged.run()
-    family = next(one for one in switches(merged) if one.widget.startswith(f"on {MERGE} at all "))
+    family = next(one for one in switches(merged) if one.label.endswith(" copies"))
     assert family.value
     family.set_value(False).run()
     assert "rest" in question(merged)
@@ -153,10 +153,10 @@ def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: Ap
     app.selectbox(key="model").set_value("digits_transformer").run()
     act(app, "look", MERGE).run()
     sites = [site.site for site in session(app).workbench.state_of(MERGE).sites]
-    family = next(one for one in switches(app) if one.widget.startswith(f"on {MERGE} at all "))
+    family = next(one for one in switches(app) if one.label.endswith(" copies"))
     family.set_value(True).run()
     assert f"{len(sites)} sites on" in badge(app)
-    act(app, "copies", family.widget.removeprefix(f"on {MERGE} at all ")).run()
+    act(app, "copies", family.about.partition(" all ")[2]).run()
     checkbox(app, f"{MERGE} at {sites[0]}").set_value(False).run()
     assert row(app, MERGE)["focus"]["sites"][0]["count"] == f"{len(sites) - 1} of {len(sites)} on"
     app.button(key="icon undo").click().run()
@@ -178,7 +178,7 @@ def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> N
 
 def test_passes_without_a_site_stand_in_one_line_and_open_with_their_reason(app: AppTest) -> None:
     silent = [state.name for state in session(app).workbench.states if not state.sites and not state.misses]
-    assert [one["pass"] for one in passes(app)["idle"]] == silent
+    assert [one["key"] for one in passes(app)["idle"]] == [f"idle-{name}" for name in silent]
     assert {"ChangeTrueDivToMulByInverse", "MergeLinears"} <= {*silent}
     act(app, "look", "MergeLinears").run()
     assert session(app).view.looked_at == "MergeLinears"

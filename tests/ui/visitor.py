@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt.ui import pass_acts
 from fxopt.ui.events import Heard
 from fxopt.ui.session import Session
+from fxopt.ui.switches import as_class
 from fxopt.workbench import PassState
 
 FOLD = "FuseBatchNorm2dInConv2d"
@@ -44,7 +45,7 @@ class Switch:
     """A switch in the list of passes."""
 
     app: AppTest
-    widget: str
+    about: str
     label: str
     value: bool
     disabled: bool
@@ -52,11 +53,13 @@ class Switch:
     def set_value(self, on: bool) -> AppTest:
         """Move it as a visitor does; the page is to be run then."""
         assert not self.disabled, f"{self.label} is disabled"
-        return act(self.app, "on" if on else "off", self.widget)
+        return act(self.app, "on" if on else "off", self.about)
 
 
 def act(app: AppTest, kind: str, about: str = "") -> AppTest:
-    """Do an act in the list of passes, as a browser sends it; the page is to be run then."""
+    """Do an act in the list of passes, as a browser sends it, about a pass by its name; the page is to be run then."""
+    styles = session(app).styles
+    about = styles[about].letter if about in styles else about
     assert pass_acts.act(session(app), Heard(), [[1, kind, about]]) == ""
     return app
 
@@ -75,13 +78,13 @@ def rows(app: AppTest) -> list[dict[str, Any]]:
 
 
 def row(app: AppTest, name: str) -> dict[str, Any]:
-    return next(one for one in rows(app) if one["pass"] == name)
+    return next(one for one in rows(app) if one["class"] == as_class(name))
 
 
 def switches(app: AppTest) -> list[Switch]:
     """All switches of the list, those of its sites too."""
     return [
-        Switch(app, one["widget"], one["label"], one["on"], one["disabled"])
+        Switch(app, one["about"], one["label"], one["on"], one["disabled"])
         for row in rows(app)
         for one in _switches_in(row)
     ]
@@ -89,7 +92,7 @@ def switches(app: AppTest) -> list[Switch]:
 
 def _switches_in(part: Any) -> Iterator[dict[str, Any]]:
     if isinstance(part, dict):
-        if "widget" in part:
+        if "about" in part and "on" in part:
             yield part
         part = list(part.values())
     if isinstance(part, list):

@@ -37,12 +37,12 @@ class PassList {
   // The places of switches that Python has not heard of yet.
   get wished() {
     const moved = this.acts.waiting.filter(([, kind]) => kind === "on" || kind === "off");
-    return new Map(moved.map(([, kind, widget]) => [widget, kind === "on"]));
+    return new Map(moved.map(([, kind, about]) => [about, kind === "on"]));
   }
 
   draw() {
     const { wished } = this;
-    const isOn = ({ widget, on }) => wished.get(widget) ?? on;
+    const isOn = ({ about, on }) => wished.get(about) ?? on;
     const { rows, idle } = this.data;
     bring(this.root, [...rows.map((one) => row(one, isOn, this.does)), idle.length ? idlePasses(idle, this.does) : ""].filter(Boolean));
   }

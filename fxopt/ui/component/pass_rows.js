@@ -4,7 +4,7 @@
 import { h } from "./elements.js";
 
 /** @typedef {(kind: string, about?: string) => void} Does tells Python of an act */
-/** @typedef {(of: { widget: string, on: boolean }) => boolean} IsOn */
+/** @typedef {(of: { about: string, on: boolean }) => boolean} IsOn */
 
 /** @param {any} pass @param {IsOn} isOn @param {Does} does */
 export function row(pass, isOn, does) {
@@ -17,7 +17,7 @@ export function row(pass, isOn, does) {
     byHand && h("p", { class: "pass-note" }, byHand.told, exactness(byHand.exactness)),
     pass.error && failure(pass, does),
     pass.question && question(pass.question, does),
-    byHand && button(`remove ${pass.pass}`, { class: "pass-link", onclick: () => does("remove", pass.pass) }, "Remove"),
+    byHand && button(`remove ${pass.class}`, { class: "pass-link", onclick: () => does("remove", pass.letter) }, "Remove"),
     pass.focus && inFocus(pass, isOn, does));
 }
 
@@ -26,7 +26,7 @@ export function idlePasses(idle, does) {
   return h("div", { key: "idle", class: "st-key-without-a-site" },
     h("span", { class: "pass-note" }, "No site in this model:"),
     idle.map((pass) => h("span", { key: pass.key, class: `st-key-${pass.key}` },
-      h("button", { type: "button", class: "pass-link", title: pass.told, onclick: () => does("look", pass.pass) }, pass.name))));
+      h("button", { type: "button", class: "pass-link", title: pass.told, onclick: () => does("look", pass.letter) }, pass.name))));
 }
 
 /** @param {string} key @param {Record<string, any>} props @param {...any} children */
@@ -42,7 +42,7 @@ function asClass(key) {
 
 /** @param {any} of @param {IsOn} isOn @param {Does} does @param {string} [role] */
 function toggle(of, isOn, does, role) {
-  const told = (event) => does(event.target.checked ? "on" : "off", of.widget);
+  const told = (event) => does(event.target.checked ? "on" : "off", of.about);
   return h("span", { class: `st-key-${of.key}` },
     h("label", { class: role ? "pass-switch" : "pass-check" },
       h("input", { type: "checkbox", role, checked: isOn(of), disabled: of.disabled, onchange: told }),
@@ -59,22 +59,22 @@ function line(pass) {
 
 function opener(pass, does) {
   const isOpen = Boolean(pass.focus);
-  return button(`icon sites of ${pass.pass}`, {
+  return button(`icon sites of ${pass.class}`, {
     class: "pass-icon pass-opener",
     "aria-expanded": String(isOpen),
     "aria-label": `Sites of ${pass.name}`,
     title: isOpen ? "Hide its sites" : "Show its sites, here and in the graph",
-    onclick: () => (isOpen ? does("close") : does("look", pass.pass)),
+    onclick: () => (isOpen ? does("close") : does("look", pass.letter)),
   });
 }
 
 function titleByHand(pass, does) {
-  return button(`show ${pass.pass}`, { class: "pass-link by-hand", title: "Show its node", onclick: () => does("show", pass.pass) }, pass.name);
+  return button(`show ${pass.class}`, { class: "pass-link by-hand", title: "Show its node", onclick: () => does("show", pass.letter) }, pass.name);
 }
 
 function failure(pass, does) {
   return h("div", { class: "pass-alert failed", role: "alert" }, h("p", {}, pass.error),
-    pass["failed at"] && button(`failed at of ${pass.pass}`, { class: "pass-link", onclick: () => does("show", pass.pass) },
+    pass["failed at"] && button(`failed at of ${pass.class}`, { class: "pass-link", onclick: () => does("show", pass.letter) },
       "Show ", h("code", {}, pass["failed at"])));
 }
 
@@ -88,21 +88,21 @@ function question(asked, does) {
 function inFocus(pass, isOn, does) {
   const { focus } = pass;
   const behind = focus["before edits"];
-  const mover = (name, sign, by, isPossible) => button(`icon ${name.toLowerCase()} ${pass.pass}`, {
+  const mover = (name, sign, by, isPossible) => button(`icon ${name.toLowerCase()} ${pass.class}`, {
     class: `pass-icon ${sign}`, "aria-label": `${name}: ${pass.name}`, title: name, disabled: !isPossible,
-    onclick: () => does(by, pass.pass),
+    onclick: () => does(by, pass.letter),
   });
   return h("div", { class: "pass-focus" },
     h("div", { class: "pass-order" }, h("span", { class: "pass-note" }, focus.order),
       mover("Run earlier", "up", "earlier", focus.earlier), mover("Run later", "down", "later", focus.later)),
     behind && h("div", { class: "pass-order" }, h("span", { class: "pass-note" }, behind.told),
-      behind.sites && button(`run behind the edits ${pass.pass}`, { class: "pass-link", title: behind.sites, onclick: () => does("behind", pass.pass) },
+      behind.sites && button(`run behind the edits ${pass.class}`, { class: "pass-link", title: behind.sites, onclick: () => does("behind", pass.letter) },
         "Run it after the edits")),
     focus.notes.map((told) => h("p", { class: "pass-note" }, told)),
     focus.sites.map((one) => (one.copies ? family(one, isOn, does) : site(one, isOn, does))),
     focus.missed && h("p", { class: "pass-missed", title: focus.missing }, h("strong", {}, focus.missed), ", left alone"),
     focus.misses.map((one) => miss(one, does)),
-    focus.more > 0 && button(`more of ${pass.pass}`, { class: "pass-link", onclick: () => does("more") }, `${focus.more} more`));
+    focus.more > 0 && button(`more of ${pass.class}`, { class: "pass-link", onclick: () => does("more") }, `${focus.more} more`));
 }
 
 function site(one, isOn, does) {
