@@ -39,7 +39,8 @@ _keeper = st.components.v2.component("fxopt_rule_keeper", js=joined("rule_keeper
 def keep_in_browser(session: Session, mine: OwnRule) -> None:
     """Let the browser keep the visitor's rule; in a new visit, ask it for the one that it has kept."""
     kept = None if mine.is_new else json.dumps({"text": mine.text, "listed": [*_listed(session, mine)]})
-    _keeper(key=KEY, data={"kept": kept}, on_found_change=acting(session, _come_back))
+    data = {"kept": kept, "visit": mine.visit, "heard": mine.has_heard}
+    _keeper(key=KEY, data=data, on_found_change=acting(session, _come_back))
 
 
 def _listed(session: Session, mine: OwnRule) -> dict[str, None]:
@@ -50,10 +51,14 @@ def _listed(session: Session, mine: OwnRule) -> dict[str, None]:
 
 def _come_back() -> None:
     mine, found = own_rule(), _read(sent_by(KEY, "found"))
-    if mine.is_new and found is not None:
+    if mine.has_heard:
+        return
+    mine.has_heard = True
+    if found is not None:
         text, listed = found
-        mine.put(text, may_run=False, origin="is as it was before the page was loaded anew")
-        mine.gone = listed
+        mine.gone = tuple(one for one in listed if one not in mine.texts.values())
+        if mine.is_new:
+            mine.put(text, may_run=False, origin="is as it was before the page was loaded anew")
 
 
 def _read(sent: object) -> tuple[str, tuple[str, ...]] | None:
@@ -93,8 +98,8 @@ def _begin(session: Session) -> None:
     mine.may_run = mine.may_run or mine.text in mine.gone
     process, texts = mine.process_for(session), mine.gone
 
-    def work(progress: Progress) -> list[Answer]:
-        return [process.ask(text, checks=True, wanted=lambda: progress(0)) for text in texts]
+    def work(progress: Progress) -> list[tuple[str, Answer]]:
+        return [(text, process.ask(text, checks=True, wanted=lambda: progress(0))) for text in texts]
 
     mine.coming_back = Job(work, presence())
 
@@ -118,12 +123,21 @@ def come_back_soon(session: Session, mine: OwnRule) -> bool:
 
 
 @alone
-def _put_back(session: Session, answers: Sequence[Answer]) -> None:
+def _put_back(session: Session, answers: Sequence[tuple[str, Answer]]) -> None:
+    """Take the rules whose laws hold into the list. A text that the visitor has dealt with meanwhile is left alone."""
     mine = own_rule()
-    texts, mine.gone = mine.gone, ()
-    for text, answer in zip(texts, answers):
+    for text, answer in answers:
+        if text not in mine.gone:
+            continue
+        fault = "it has no rule whose laws could be checked"
         if holds(answer):
-            add_rules(session, text)
-        else:
-            faults = [str(one) for one in answer.faults] or ["it has no rule whose laws could be checked"]
-            complain(f"**A rule was left out of the list.** {escaped(faults[0])}")
+            try:
+                add_rules(session, text)
+            except FxoptError as error:
+                fault = str(error)
+            else:
+                mine.gone = tuple(one for one in mine.gone if one != text)
+                continue
+        elif answer.faults:
+            fault = str(answer.faults[0])
+        complain(f"**A rule was left out of the list.** {escaped(fault)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 import weakref
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,10 @@ class OwnRule:
     """The text that the editor began with."""
     is_new: bool = True
     """Whether the visitor has written nothing yet, and nothing came from elsewhere."""
+    visit: str = field(default_factory=lambda: secrets.token_hex(8))
+    """The mark of this visit, by which the browser knows a new one."""
+    has_heard: bool = False
+    """Whether the browser has sent the rule that it kept from an earlier visit."""
     edition: int = 0
     """The number of the editor: another text from outside of it gets a new one."""
     may_run: bool = True
@@ -57,7 +62,7 @@ class OwnRule:
     """By signature of a rule that was put into the list of passes, its text."""
     gone: tuple[str, ...] = ()
     """The texts whose rules stood in the list of passes before a reload; see `fxopt.ui.kept_rule`."""
-    coming_back: Job[list[Answer]] | None = None
+    coming_back: Job[list[tuple[str, Answer]]] | None = None
     """The work on putting them there again."""
     wants_check: bool = False
     """Whether the visitor waits for the laws to be checked. The answer ends it; a text that comes before is checked."""

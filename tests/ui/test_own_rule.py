@@ -298,13 +298,49 @@ def test_one_click_puts_the_rules_into_the_list_again_whose_laws_hold(
     assert_usable(app)
     assert Process.checked == [TEMPLATES[0].text, "no rule"]
     assert [one.name for one in session(app).workbench.added] == ["remove_one"]
-    assert mine.gone == ()
+    assert mine.gone == ("no rule",), "to be read, or left out"
     assert not mine.may_run, "the draft was no part of the list"
+    assert json.loads(kept_by(app))["listed"] == ["no rule", TEMPLATES[0].text], "for the next reload"
+    app.button(key="leave gone").click().run()
     assert STOOD_THERE not in [one.value for one in app.info]
-    assert json.loads(kept_by(app))["listed"] == [TEMPLATES[0].text], "for the next reload"
     session(app).workbench.undo()
     app.run()
     assert json.loads(kept_by(app))["listed"] == []
+
+
+def test_each_rule_comes_back_by_its_own_answer_and_one_that_cannot_stops_no_other(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, taken, last = (TEMPLATES[0].text.replace("remove_one", name) for name in ("first", "FoldBatchNorm", "last"))
+    lawful = Answer((replace(ANSWER.found[0], checked="the laws hold"),))
+    mine = loaded_anew(app, json.dumps({"text": "", "listed": [first, taken, last, "unlawful"]}))
+    monkeypatch.setattr(kept_rule, "own_rule", lambda: mine)
+    monkeypatch.setattr(own_rule_module, "own_rule", lambda: mine)
+    answers = [
+        (first, lawful),
+        (taken, lawful),
+        (last, lawful),
+        ("unlawful", Answer(faults=(Fault("a law is broken"),))),
+    ]
+    mine.gone = mine.gone[1:]  # the visitor has put the first one into the list meanwhile
+    kept_rule._put_back(session(app), answers)
+    assert [one.name for one in session(app).workbench.added] == ["last"]
+    assert mine.gone == (taken, "unlawful")
+
+
+def test_what_was_in_the_list_comes_back_where_its_visitor_types_sooner(
+    app: AppTest, allowed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(app)
+    mine: OwnRule = app.session_state["own rule"]
+    mine.write("typed at once")
+    monkeypatch.setattr(kept_rule, "own_rule", lambda: mine)
+    monkeypatch.setattr(kept_rule, "sent_by", lambda *_: KEPT)
+    kept_rule._come_back()
+    assert (mine.text, mine.gone) == ("typed at once", (TEMPLATES[0].text, "no rule"))
+    mine.gone = ()
+    kept_rule._come_back()
+    assert mine.gone == (), "it is heard once"
 
 
 def kept_by(app: AppTest) -> str:
