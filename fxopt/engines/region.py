@@ -153,7 +153,7 @@ class EngineRegion(nn.Module):
         return [tensor for table in tables for tensor in table.values() if tensor is not None]
 
     def _weights(self) -> Hashable:
-        """Return a value that is another one after each write to a weight that torch counts."""
+        """Return a value that is another one after each write to a weight that torch counts: any but by ``.data``."""
         return tuple((one.data_ptr(), one._version, one.dtype, one.shape) for one in self._tensors())
 
     def __getstate__(self) -> dict[str, Any]:

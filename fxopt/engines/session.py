@@ -19,7 +19,7 @@ from fxopt.errors import FxoptError
 from fxopt.graph.nodes import TensorInfo
 
 DTYPES = frozenset({torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
-"""Those that both engines compute as torch does; of other floating-point numbers, OpenVINO changes the precision."""
+"""Those that both engines take; of other floating-point numbers, OpenVINO changes the precision."""
 _NO_BOUND = 2**62
 _MOST_SESSIONS = 3
 """So many copies of the weights may be held for different sizes of the inputs."""
@@ -87,7 +87,7 @@ class SessionRegion(EngineRegion):
 
     def _may_run(self, inputs: tuple[Any, ...]) -> bool:
         return super()._may_run(inputs) and all(
-            one.dtype in DTYPES and one.device.type == "cpu" and one.layout is torch.strided
+            one.dtype in DTYPES and one.device.type == "cpu" and one.layout is torch.strided and one.numel()
             for one in (*tensors_among(inputs), *self._tensors())
         )
 
@@ -98,6 +98,8 @@ class SessionRegion(EngineRegion):
         strides = tuple(one.stride() for one in expected)
 
         def call(*inputs: Any) -> Any:
+            if self.package == "openvino" and not all(one.isfinite().all() for one in tensors_among(inputs)):
+                return self.body(*inputs)  # OpenVINO gives numbers for NaN
             found = tuple(map(_laid_out, session.run(*tensors_among(inputs)), strides))
             return found[0] if is_one else found
 

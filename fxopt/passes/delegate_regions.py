@@ -11,8 +11,13 @@ from fxopt.core import NEEDS_SHAPES, Condition, Conditions, GraphIndex, TensorIn
 from fxopt.engines import RUNTIMES, SessionRegion
 from fxopt.engines.session import DTYPES
 from fxopt.errors import ArgumentError
-from fxopt.graph.nodes import attribute_of
+from fxopt.graph.nodes import attribute_of, operation_name
 from fxopt.passes.regions import Region, RegionPass
+
+_INTEGERS = DTYPES - {torch.float32, torch.bool}
+_MOVES = frozenset({"getitem", "slice", "select", "view", "reshape", "expand", "unsqueeze", "squeeze", "transpose",
+                    "permute", "contiguous", "flatten", "clone"})  # fmt: skip
+"""Functions that only move the numbers that they are given."""
 
 
 class DelegateRegions(RegionPass):
@@ -30,7 +35,8 @@ class DelegateRegions(RegionPass):
     once more, with those sizes free where the export can. Weights that are written to have it exported anew. It is for
     inference: under `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode; everywhere else, and for inputs
     of other types, the region computes as before. Two differences remain: an index out of range need not be an error in
-    an engine, and OpenVINO computes integers of 64 bits in 32.
+    an engine, and OpenVINO may lose a NaN that arises inside of the region. OpenVINO gets neither inputs that are not
+    finite, which are computed node by node, nor arithmetic of integers, which it computes otherwise than torch.
 
     Args:
         engine: "onnxruntime" or "openvino", the package that must be installed.
@@ -56,7 +62,7 @@ class DelegateRegions(RegionPass):
     def engine_condition(self) -> Condition:
         missing, _, remedy = RUNTIMES[self.engine].missing.partition(": ")
         return not missing or Unmet(
-            f"{RUNTIMES[self.engine].name} is not to be had: {missing}",
+            f"{RUNTIMES[self.engine].name} is not installed: {missing}",
             remedy=remedy,
             actual="not installed",
             needed=self.engine,
@@ -67,7 +73,7 @@ class DelegateRegions(RegionPass):
 
     @property
     def told(self) -> str:
-        return f"{RUNTIMES[self.engine].name} gets them"
+        return f"{RUNTIMES[self.engine].name} computes them"
 
     def region_conditions(self, region: Region, index: GraphIndex) -> Conditions[None]:
         for name, info in _tensors_of(region, index):
@@ -84,6 +90,14 @@ class DelegateRegions(RegionPass):
                     actual=str(info.device),
                     needed="the CPU",
                 )
+        for one in region.inside if self.engine == "openvino" else ():
+            info = info_of(one)
+            moves = one.op == "get_attr" or operation_name(one) in _MOVES
+            yield (info is None or info.dtype not in _INTEGERS or moves) or Unmet(
+                f"{one.name} computes integers, and OpenVINO computes other ones where they are negative or large",
+                actual=str(one),
+                needed="integers that are read, moved or compared only",
+            )
         seen: dict[Node, Node] = {}
         for one in region.outputs:
             yield is_tensor(one) or Unmet(

@@ -51,7 +51,7 @@ class Calls(nn.Module):
 def test_a_region_is_one_call_of_the_engine_and_comes_back() -> None:
     gm = fxopt.capture(Calls(lambda x, one, two: two(one(x).relu()), nn.Linear(8, 4), nn.Linear(4, 2)).eval(), (X,))
     before, expected = fxopt.fingerprint(gm), gm(X)
-    assert "Engine gets them at the first call" in PASS.explain(PASS.scan(gm).matches[0])
+    assert "Engine computes them at the first call" in PASS.explain(PASS.scan(gm).matches[0])
     PASS(gm)
     (region,) = (one for one in gm.modules() if isinstance(one, SessionRegion))
     with torch.inference_mode():
@@ -96,10 +96,19 @@ def test_without_the_package_the_reason_says_so(monkeypatch: pytest.MonkeyPatch)
     absent = Runtime("Engine", ("no_such_package",), "onnx", in_torch)
     monkeypatch.setitem(runtimes.RUNTIMES, "onnxruntime", absent)
     (miss,) = PASS.scan(fxopt.capture(Calls(lambda x: x.sin().cos()).eval(), (X,))).misses
-    assert miss.reason == "Engine is not to be had: it needs no_such_package"
+    assert miss.reason == "Engine is not installed: it needs no_such_package"
     assert miss.remedy == "pip install 'fxopt[onnx]'"
 
 
 def test_an_engine_that_there_is_not_is_refused() -> None:
     with pytest.raises(ArgumentError, match="takes one of onnxruntime, openvino; this is 'tensorrt'"):
         fxopt.DelegateRegions("tensorrt")
+
+
+def test_openvino_gets_no_arithmetic_of_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runtimes.RUNTIMES, "openvino", Runtime("OpenVINO", (), "", in_torch))
+    ids, pass_ = torch.randint(9, (3, 8)), fxopt.DelegateRegions("openvino")
+    table = nn.Embedding(9, 4)
+    (miss,) = pass_.scan(fxopt.capture(Calls(lambda x, table: table(x // 2), table).eval(), (ids,))).misses
+    assert "floordiv computes integers" in miss.reason
+    assert pass_.scan(fxopt.capture(Calls(lambda x, table: table(x[:, 1:]).relu(), table).eval(), (ids,))).matches
