@@ -109,8 +109,9 @@ def compose(*args: Transformation, inplace: bool = True, until_stable: bool = Fa
             change something in the last one, and leaves the graph module as it was.
 
     Raises:
-        ValueError: there is no transformation.
-        TypeError: an argument is not a `Transformation` (a class instead of its instance, for example).
+        ValueError: there is no transformation, or the limit is below 1.
+        TypeError: an argument is not a `Transformation` (a class instead of its instance, for example), or the limit
+            is no integer.
 
     >>> from fxopt import ChangeTrueDivToMulByInverse, MergeLinears
     >>> both = compose(ChangeTrueDivToMulByInverse(), MergeLinears())
@@ -136,5 +137,10 @@ def compose(*args: Transformation, inplace: bool = True, until_stable: bool = Fa
         if not isinstance(part, Transformation):
             hint = "an instance, not the class" if isinstance(part, type) else "a fxopt.Transformation"
             raise TypeError(f"compose takes transformations; {part!r} must be {hint}")
+    rounds: object = limit
+    if not isinstance(rounds, int):
+        raise TypeError(f"limit={limit!r} is no number of rounds; compose takes an integer, such as limit=10")
+    if limit < 1:
+        raise ValueError(f"limit={limit} lets no round run; compose takes 1 or more, such as limit=10")
     reversible = all(isinstance(part, ReversibleTransformation) for part in args)
     return (ReversibleComposition if reversible else Composition)(args, inplace, limit if until_stable else None)

@@ -237,6 +237,12 @@ def test_compose_refuses_nothing_and_what_is_no_transformation() -> None:
         compose(MergeLinears)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("limit", "error"), [(None, TypeError), (2.5, TypeError), (0, ValueError), (-1, ValueError)])
+def test_compose_refuses_a_limit_that_is_no_number_of_rounds(limit: int, error: type[Exception]) -> None:
+    with pytest.raises(error, match=rf"limit={limit} .* such as limit=10"):
+        compose(MergeLinears(), until_stable=True, limit=limit)
+
+
 def test_reversing_what_was_never_applied_says_so_and_does_nothing() -> None:
     gm = ATTENTION.graph()
     before = fingerprint(gm)
