@@ -142,8 +142,9 @@ def honor(session: Session | None) -> None:
 
 
 def _come_back(asked: Asked) -> None:
+    is_own = asked.browser == browser_mark() != ""  # browsers without cookies cannot be told apart
     try:
-        come_back(asked.lesson, is_own=asked.browser == browser_mark(), is_step=asked.is_step)
+        come_back(asked.lesson, is_own=is_own, is_step=asked.is_step)
     except LessonError as error:
         complain(f"**The lesson in the address could not be opened.** {escaped(str(error))[:MOST_TOLD]}")
 

@@ -36,7 +36,9 @@ class MarkBrowser:
 
 
 def _is_marked(scope: Scope) -> bool:
-    return any(name.lower() == b"cookie" and f"{COOKIE}=".encode() in value for name, value in scope["headers"])
+    cookies = b";".join(value for name, value in scope["headers"] if name.lower() == b"cookie").decode("latin-1")
+    pairs = (pair.strip().partition("=") for pair in cookies.split(";"))
+    return any(name == COOKIE and _MARK.fullmatch(mark) for name, _, mark in pairs)
 
 
 def browser_mark() -> str:

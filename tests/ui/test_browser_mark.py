@@ -34,6 +34,13 @@ def test_a_browser_gets_a_mark_of_its_own_with_a_page() -> None:
 
 
 @pytest.mark.parametrize(
+    "cookie", ["xfxopt_browser=abcdefgh", "fxopt_browser=", "fxopt_browser=two words", "a=fxopt_browser=abcdefgh", "\xff"]
+)
+def test_a_cookie_that_is_no_mark_gives_way_to_one(cookie: str) -> None:
+    assert len(cookies_set(accept="text/html", cookie=cookie)) == 1
+
+
+@pytest.mark.parametrize(
     "request_",
     [{"accept": "text/html", "cookie": "a=1; fxopt_browser=abcdefgh"}, {"accept": "text/css"}, {"kind": "websocket"}],
 )

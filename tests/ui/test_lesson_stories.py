@@ -27,6 +27,12 @@ from tests.ui.visitor import session, texts
 LESSON = "division"
 
 
+@pytest.fixture(autouse=True)
+def marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the browser have a mark, which an AppTest has none of."""
+    monkeypatch.setattr(address, "browser_mark", lambda: "the learner's own")
+
+
 @pytest.fixture
 def learner(app: AppTest) -> AppTest:
     app.button(key="icon lessons").click().run()
@@ -151,6 +157,17 @@ def test_a_link_that_was_sent_shows_the_step_of_its_sender_and_brings_nothing_th
     turn(session(other), "ChangeTrueDivToMulByInverse", "truediv", False)
     other.run()
     assert "lesson" not in parameters(other)
+
+
+def test_a_browser_without_cookies_cannot_know_its_own_address_and_shows_the_step_alone(
+    learner: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(address, "browser_mark", lambda: "")
+    answer(learner, 1)
+    learner.button(key="skip step").click().run()
+    assert "browser" not in parameters(learner)
+    again = opened_at(**parameters(learner))
+    assert (way(again).at, way(again).steps[0].tries, way(again).steps[0].answer) == (1, 0, None)
 
 
 def test_a_link_to_a_lesson_by_its_name_opens_it_at_its_beginning() -> None:
