@@ -1,8 +1,8 @@
 """The address of the page: it holds the visitor's view, and a reload, back, forward or a sent link restores it.
 
 ``model``, ``folder``, ``batch`` and ``sequence`` are texts, ``state`` is a `fxopt.recipes.link.Link`, ``lesson`` a
-bookmark of the lessons, open or closed (`fxopt.lessons.bookmark`), and ``browser`` the mark of the browser that wrote
-the bookmark. All that is as it is when the model opens is left out.
+bookmark of the lessons, open or closed, with the visitor's answers (`fxopt.lessons.bookmark`), and ``browser`` a hash
+of the mark of the browser that wrote the bookmark. All that is as it is when the model opens is left out.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Asked:
     state: str = ""
     lesson: str = ""
     browser: str = ""
-    """The mark of the browser that wrote the bookmark in ``lesson``."""
+    """A hash of the mark of the browser that wrote the bookmark in ``lesson``."""
     is_step: bool = False
     """Whether the visitor came by back or forward, so that the address is a step of the history already."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from hashlib import sha256
 
 import streamlit as st
 
@@ -11,7 +12,7 @@ from fxopt.ui.wrong_path import Application, Receive, Scope, Send, wants_a_page
 
 COOKIE = "fxopt_browser"
 _SECONDS = 365 * 24 * 60 * 60
-_MARK = re.compile(r"[\w-]{8}", re.ASCII)
+_MARK = re.compile(r"[\w-]{22}", re.ASCII)
 
 
 class MarkBrowser:
@@ -28,7 +29,7 @@ class MarkBrowser:
         async def send_marked(message: Scope) -> None:
             if message["type"] == "http.response.start":
                 # Lax: a browser that follows a link in a mail brings its mark
-                cookie = f"{COOKIE}={secrets.token_urlsafe(6)}; Path=/; Max-Age={_SECONDS}; HttpOnly; SameSite=Lax"
+                cookie = f"{COOKIE}={secrets.token_urlsafe(16)}; Path=/; Max-Age={_SECONDS}; HttpOnly; SameSite=Lax"
                 message["headers"] = [*message.get("headers", ()), (b"set-cookie", cookie.encode())]
             await send(message)
 
@@ -42,6 +43,6 @@ def _is_marked(scope: Scope) -> bool:
 
 
 def browser_mark() -> str:
-    """Return the mark of the visitor's browser; empty where it keeps no cookies."""
+    """Return a hash of the mark of the visitor's browser, which may stand in an address; empty without cookies."""
     mark = str(st.context.cookies.get(COOKIE, ""))  # a mock in an AppTest
-    return mark if _MARK.fullmatch(mark) else ""
+    return sha256(mark.encode()).hexdigest()[:8] if _MARK.fullmatch(mark) else ""
