@@ -221,6 +221,24 @@ class Learner:
             tab.click()
 
 
+CIRCLES = """() => {
+  const paint = document.createElement("canvas").getContext("2d");
+  const light = (...colors) => {
+    for (const color of colors) { paint.fillStyle = color; paint.fillRect(0, 0, 1, 1); }
+    const parts = [...paint.getImageData(0, 0, 1, 1).data.slice(0, 3)].map((one) => one / 255);
+    const [r, g, b] = parts.map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+  };
+  const panel = document.querySelector("[data-testid=stSidebar]");
+  const ground = getComputedStyle(panel).backgroundColor;
+  return [...panel.querySelectorAll("[data-testid=stRadioOption] > div > div:first-child")].map((circle) => {
+    const [a, b] = [light(ground), light(ground, getComputedStyle(circle).borderTopColor)];
+    return Math.max(a, b) / Math.min(a, b);
+  });
+}"""
+"""The contrast of the circle of each answer with the panel (WCAG 1.4.11 asks for 3)."""
+
+
 def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step_but_no_sent_link_does(
     page: Page, with_code: str, browser: Browser
 ) -> None:
@@ -232,6 +250,9 @@ def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step_but_
     learner.panel.get_by_role("button", name="Begin", exact=True).click()
     sees(learner.panel.get_by_role("button", name="Begin it anew"))
     step = lesson.steps[0]
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.wait_for_function(f"({CIRCLES})().every((contrast) => contrast >= 3)")
     learner.gives(1)
     learner.panel.get_by_text("Your prediction").wait_for()
     learner.acts(step)
