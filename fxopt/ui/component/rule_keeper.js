@@ -1,16 +1,15 @@
 // The visitor's rule in the session storage of the browser, where a reload finds it. Python runs nothing of it unasked.
 
 const KEPT_RULE = "fxopt rule";
-const asked = new WeakSet(); // the places of pages that were told of the rule that is kept
+const keeping = { visit: "", isUnheard: false }; // the visit, and whether Python is still to hear of an earlier one's rule
 
-export default function ({ data, parentElement, setStateValue }) {
-  if (data.kept) {
-    sessionStorage.setItem(KEPT_RULE, data.kept);
-    asked.delete(parentElement); // a new visit of the same page asks again
-    return;
+export default function ({ data, setTriggerValue }) {
+  if (data.visit !== keeping.visit) {
+    const found = sessionStorage.getItem(KEPT_RULE);
+    keeping.visit = data.visit;
+    keeping.isUnheard = found !== null;
+    if (keeping.isUnheard) setTriggerValue("found", found);
   }
-  const found = sessionStorage.getItem(KEPT_RULE);
-  if (found === null || asked.has(parentElement)) return;
-  asked.add(parentElement);
-  setStateValue("found", found);
+  if (data.heard) keeping.isUnheard = false;
+  if (data.kept && !keeping.isUnheard) sessionStorage.setItem(KEPT_RULE, data.kept); // never over one that is unheard
 }
