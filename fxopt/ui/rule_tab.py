@@ -26,7 +26,7 @@ INTO_THE_LIST = (
     "It stands among the passes then, and is switched, undone, compared and measured like any. "
     "It runs where the page runs, without the limits of this tab."
 )
-LOST = "It goes from the list as the page is loaded anew, since no text is run unasked then; this tab offers it again."
+LOST = "A reload takes it out of the list; this tab then offers to put it back."
 _NOT_ALLOWED = (
     "A rule that you write is Python, and is run on the machine that serves the page. Start it there with "
     "`fxopt app --allow-code` to write one. These are the rules that come with fxopt, to be read."

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from fxopt.ui.rule_tab import LOST
 from tests.browser.serving import ROOT, answering, free_port
 from tests.browser.visitor import Visitor, switch_of
 
@@ -47,7 +48,7 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
         put = page.get_by_role("button", name="Put into the list")
         expect(put).to_be_enabled(timeout=180_000)
         put.click()
-        expect(page.get_by_text("as the page is loaded anew")).to_be_visible(timeout=60_000)
+        expect(page.get_by_text(LOST)).to_be_visible(timeout=60_000)
         switch = page.locator(switch_of("newest"))
         expect(switch).to_have_count(1, timeout=60_000)
         visitor.rests()
