@@ -47,7 +47,7 @@ def draw_bar(session: Session) -> None:
 def _folding(session: Session) -> None:
     for label, unfolded, told in (
         ("Fold", frozenset[str](), "Fold every module into one box"),
-        ("Blocks", session.opened.blocks, "Open as many modules as fit a first look"),
+        ("Overview", session.opened.blocks, "Open as many modules as fit a first look"),
         ("Unfold", every_module(session), "Open every module"),
     ):
         st.button(

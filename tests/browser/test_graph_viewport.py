@@ -87,7 +87,7 @@ def test_fit_shows_everything_and_start_leads_back(open_graph: OpenGraph) -> Non
     assert graph.page.evaluate(
         "(v => Array.from(v.scene.names, (_, i) => v.isInView(i)).every(Boolean))(__fxopt.views[0])"
     )
-    graph.page.get_by_role("button", name="Start: back to the first view").click()
+    graph.page.get_by_role("button", name="Home: back to the first view").click()
     graph.settle()
     assert graph.camera() == start
 

@@ -37,7 +37,7 @@ export class Chrome {
     this.button("−", "Zoom out (-)", () => pane.view.zoom(1 / 1.35));
     this.button("+", "Zoom in (+)", () => pane.view.zoom(1.35));
     this.button("Fit", "Fit the whole graph (Space)", () => pane.view.fit());
-    this.button("Start", "Start: back to the first view (0)", () => pane.view.home());
+    this.button("Home", "Home: back to the first view (0)", () => pane.view.home());
     this.find = element("input", "fx-find");
     this.find.type = "search";
     this.find.placeholder = "Find  ( / )";

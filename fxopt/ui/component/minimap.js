@@ -1,8 +1,11 @@
 // The whole graph beside the stage, with marks and the part in view. Tall graphs have it as a column at the right,
-// wide ones as a strip below, so it covers neither boxes nor buttons; what fits on the stage needs none.
+// wide ones as a strip below, so it covers neither boxes nor buttons. A graph that fits on the stage has none, nor has a
+// narrow pane, such as each of two side by side on a window of 1280 pixels: there the boxes need the width.
 
 import { element } from "./chrome.js";
 import { sizeCanvas } from "./draw.js";
+
+const NARROW = 360; // CSS pixels
 
 export class Minimap {
   constructor(pane) {
@@ -21,7 +24,7 @@ export class Minimap {
   arrange(scene, width, height) {
     const fits = Math.min(width / scene.width, height / scene.height) >= 0.6;
     const tall = scene.height / height > scene.width / width;
-    this.pane.root.dataset.map = fits ? "none" : tall ? "right" : "below";
+    this.pane.root.dataset.map = fits || width < NARROW ? "none" : tall ? "right" : "below";
     this.stale = true;
   }
 
