@@ -168,20 +168,7 @@ def optimize(
     >>> report.numerics.fits
     True
     """
-    expect_model(model, "fxopt.optimize")
-    if model.training:
-        raise FxoptError(f"{type(model).__name__} is in training mode, and optimize is for inference: model.eval()")
-    if level not in _PASSES:
-        raise FxoptError(f"there is no level {level!r}; give one of {', '.join(_PASSES)}")
-    if engine not in (None, FASTEST, *ENGINES):
-        raise FxoptError(f"there is no engine {engine!r}; give {', '.join(ENGINES)} or {FASTEST}, or leave engine out")
-    if engine == FASTEST and choices is None and not measured:
-        raise FxoptError("engine='fastest' measures to find it: leave measured out, or name the engine")
-    if engine is not None and (level == "exact" or autotune):
-        reason = (
-            "an engine rounds: give level='rounding'" if level == "exact" else "autotune judges nodes: leave it out"
-        )
-        raise FxoptError(f"engine={engine!r} computes the graph as one call, and {reason}")
+    _expect_arguments(model, level, engine, autotune=autotune, measured=measured, replays=choices is not None)
     start = time.perf_counter()
     args, kwargs = as_inputs(inputs)
     passes = [kind() for kind in _PASSES[level]]
@@ -192,8 +179,6 @@ def optimize(
     merging: LatencyReport | None = None
     trials: tuple[EngineTrial, ...] = ()
     tuning: Tuning | None = None
-    if autotune and (choices is not None or not measured):
-        raise FxoptError("autotune measures to make the choices: leave choices and measured out")
     if choices is not None:
         bench.choose(choices)
     else:
@@ -220,6 +205,28 @@ def optimize(
         bench.reverse_all()
     report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, trials, tuning)
     return Optimized(bench.current, report, bench.choices)
+
+
+def _expect_arguments(
+    model: nn.Module, level: str, engine: str | None, *, autotune: bool, measured: bool, replays: bool
+) -> None:
+    """Raise `FxoptError` for arguments of `optimize` that are unknown or contradict each other."""
+    expect_model(model, "fxopt.optimize")
+    if model.training:
+        raise FxoptError(f"{type(model).__name__} is in training mode, and optimize is for inference: model.eval()")
+    if level not in _PASSES:
+        raise FxoptError(f"there is no level {level!r}; give one of {', '.join(_PASSES)}")
+    if engine not in (None, FASTEST, *ENGINES):
+        raise FxoptError(f"there is no engine {engine!r}; give {', '.join(ENGINES)} or {FASTEST}, or leave engine out")
+    if engine == FASTEST and not (replays or measured):
+        raise FxoptError("engine='fastest' measures to find it: leave measured out, or name the engine")
+    if engine is not None and (level == "exact" or autotune):
+        reason = (
+            "an engine rounds: give level='rounding'" if level == "exact" else "autotune judges nodes: leave it out"
+        )
+        raise FxoptError(f"engine={engine!r} computes the graph as one call, and {reason}")
+    if autotune and (replays or not measured):
+        raise FxoptError("autotune measures to make the choices: leave choices and measured out")
 
 
 def _merge_if_faster(
