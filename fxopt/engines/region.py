@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_flatten
 
-from fxopt.errors import warn
+from fxopt.errors import FxoptError, warn
 from fxopt.graph.hooks import HOOKS
 
 Call = Callable[..., Any]
@@ -25,6 +25,10 @@ _PLAIN = (Tensor, nn.Parameter, int, float, bool, str, type(None), torch.dtype, 
 _MOST_COPIES = 2
 """So many set-ups of a region are held, for different numbers of threads."""
 _SETTING_UP = threading.RLock()  # the settings of Inductor and the levels of loggers belong to the process
+
+
+class FullError(FxoptError, RuntimeError):
+    """An engine that holds as many copies of the weights as it may."""
 
 
 @contextmanager
@@ -77,7 +81,7 @@ class EngineRegion(nn.Module):
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
         """Return a call of the engine for inputs of these kinds, and the outputs for `inputs`.
 
-        It raises any exception where the engine cannot have the region.
+        It raises `FullError` where the engine may hold no more, and any other exception where it cannot have it.
         """
 
     def _setting_up(self, threads: int) -> AbstractContextManager[None]:
@@ -99,6 +103,10 @@ class EngineRegion(nn.Module):
             with self._setting_up(set_up.threads):
                 set_up.calls[kinds], found = self._call_for(set_up, inputs)
             return found
+        except FullError as error:
+            set_up.calls[kinds] = self.body
+            warn(f"a region of {self._size} is computed node by node for such inputs: {error}")
+            return self.body(*inputs)
         except Exception as error:  # noqa: BLE001 - of the engine, or of the body, whose own call raises it again
             return self._computed_instead(error, kinds, inputs)
 
@@ -121,7 +129,7 @@ class EngineRegion(nn.Module):
             cause = cause.__cause__
         reason = str(cause).strip().partition("\n")[0] or "no reason given"
         warn(
-            f"{self.engine} failed on a region of {len(self.body.graph.nodes)} nodes, which is computed node by "
+            f"{self.engine} failed on a region of {self._size}, which is computed node by "
             f"node for such inputs from now on: {type(cause).__name__}: {reason}"
         )
         return found
@@ -163,6 +171,10 @@ class EngineRegion(nn.Module):
     def extra_repr(self) -> str:
         calls = sum(node.op.startswith("call_") for node in self.body.graph.nodes)
         return f"{calls} calls, {self._told}" + (", failed" if self._failed else "")
+
+    @property
+    def _size(self) -> str:
+        return f"{len(self.body.graph.nodes)} nodes"
 
     @property
     def _told(self) -> str:

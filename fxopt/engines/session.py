@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_flatten
 
 from fxopt.engines.flat import Flat, tensors_among
-from fxopt.engines.region import Call, EngineRegion, SetUp
+from fxopt.engines.region import Call, EngineRegion, FullError, SetUp
 from fxopt.engines.runtimes import RUNTIMES, Runtime, Tensors, exported
 from fxopt.errors import FxoptError
 from fxopt.graph.nodes import TensorInfo
@@ -22,13 +22,13 @@ DTYPES = frozenset({torch.float32, torch.int64, torch.int32, torch.int16, torch.
 """Those that both engines take; of other floating-point numbers, OpenVINO changes the precision."""
 _NO_BOUND = 2**62
 _MOST_SESSIONS = 3
-"""So many copies of the weights may be held for different sizes of the inputs."""
+"""So many copies of the weights may be held for inputs of different sizes that have the same axes of size 1."""
 _BOUND = 1e-3
 """The error of a result, against its largest number, from which on it is no rounding."""
 
 
 class EngineError(FxoptError, RuntimeError):
-    """An engine that computes another function, or has no place for more sizes."""
+    """An engine that computes another function."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,12 @@ class SessionRegion(EngineRegion):
         known = next((one for one in alike if one.holds_for(tensors)), None)
         if known is not None:
             return known
-        if len(set_up.made) == _MOST_SESSIONS:
-            raise EngineError(f"{_MOST_SESSIONS} sessions for other sizes are held, each with a copy of the weights")
+        single = _single_axes(one.shape for one in tensors)
+        if sum(_single_axes(one.sizes) == single for one in set_up.made) == _MOST_SESSIONS:
+            raise FullError(
+                f"{_MOST_SESSIONS} sessions of {self.engine} for other inputs are held, each with a copy of the "
+                "weights; pad the inputs to fewer sizes"
+            )
         flat = Flat(self.body, inputs, {})
         flat.training = False
         program = _with_free_sizes(flat, tensors, alike) or exported(flat, tensors)
@@ -136,13 +140,18 @@ def _structure_of(inputs: tuple[Any, ...]) -> Hashable:
     return str(shape), tuple(kinds)
 
 
+def _single_axes(sizes: Iterable[Sequence[int | _Free]]) -> tuple[tuple[int, ...], ...]:
+    """Return the axes of each tensor that have the size 1, which no session with free sizes takes."""
+    return tuple(tuple(axis for axis, size in enumerate(one) if size == 1) for one in sizes)
+
+
 def _with_free_sizes(flat: Flat, tensors: Tensors, earlier: Sequence[_Session]) -> ExportedProgram | None:
     """Return the program with those sizes free that were others in earlier sessions; None where there is none."""
     free: list[dict[int, Any]] = [
         {
             axis: Dim.AUTO
             for axis, size in enumerate(one.shape)
-            if size > 1 and any(known.sizes[i][axis] != size for known in earlier)  # export fixes 0 and 1
+            if size > 1 and any(known.sizes[i][axis] != size for known in earlier)  # export fixes 1
         }
         for i, one in enumerate(tensors)
     ]

@@ -116,10 +116,26 @@ def test_where_no_session_is_left_for_a_size_the_region_is_computed(given: Given
     one = SessionRegion(torch.fx.GraphModule({}, graph).eval(), "onnxruntime")
     for number in (2, 3, 4):
         torch.testing.assert_close(one(X, number), X * number)
-    with pytest.warns(fxopt.FxoptWarning, match="3 sessions for other sizes are held"):
+    with pytest.warns(fxopt.FxoptWarning) as caught:
         assert torch.equal(one(X, 5), X * 5)
+    (told,) = caught
+    assert str(told.message) == (
+        "a region of 4 nodes is computed node by node for such inputs: 3 sessions of Engine for other inputs are held, "
+        "each with a copy of the weights; pad the inputs to fewer sizes"
+    )
     assert torch.equal(one(X, 5), X * 5)
     assert len(loaded) == 3
+    assert "failed" not in repr(one)
+
+
+@torch.no_grad()
+def test_sizes_of_1_take_no_session_from_others(given: Given) -> None:
+    loaded = given()
+    one = SessionRegion(torch.fx.symbolic_trace(nn.Sequential(nn.Sigmoid(), nn.Tanh()).eval()), "onnxruntime")
+    for rows, columns in ((1, 4), (1, 5), (4, 1), (5, 1), (1, 1), (2, 3), (4, 5), (7, 6)):
+        x = torch.randn(rows, columns)
+        torch.testing.assert_close(one(x), x.sigmoid().tanh())
+    assert len(loaded) == 5
 
 
 @pytest.mark.parametrize(
