@@ -21,8 +21,10 @@ class CompileRegions(RegionPass):
 
     It pays where Python and passes over memory weigh much against the products. It costs seconds for the first call of
     each kind of input and number of threads, for each weight a copy in Inductor's order, and a C++ compiler on the
-    machine. It is for inference: under `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode; everywhere
-    else the region computes as before.
+    machine. Weights that are written to have it compiled anew, except through ``.data`` or by another library, as
+    ``weight.data.mul_(2)``: such a write raises no version, and results are those of the old weights until the pass is
+    switched off and on. It is for inference: under `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode;
+    everywhere else the region computes as before.
 
     Args:
         module: the modules whose calls become one, by dotted path, with ``*`` for any part: ``"encoder.layer.*"``. The

@@ -32,9 +32,11 @@ class DelegateRegions(RegionPass):
 
     It pays where Python and passes over memory weigh much against the products. It costs seconds at the first call, and
     for each number of threads a copy of the weights in the engine. Other sizes of the inputs have the region exported
-    once more, with those sizes free where the export can. Weights that are written to have it exported anew. It is for
-    inference: under `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode; everywhere else, and for inputs
-    of other types, the region computes as before. Two differences remain: an index out of range need not be an error in
+    once more, with those sizes free where the export can. Weights that are written to have it exported anew, except
+    through ``.data`` or by another library, as ``weight.data.mul_(2)``: such a write raises no version, and results
+    are those of the old weights until the pass is switched off and on. It is for inference: under
+    `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode; everywhere else, and for inputs of other types,
+    the region computes as before. Two differences remain: an index out of range need not be an error in
     an engine, and OpenVINO may lose a NaN that arises inside of the region. OpenVINO gets neither inputs that are not
     finite, which are computed node by node, nor arithmetic of integers, which it computes otherwise than torch.
 

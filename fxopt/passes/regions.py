@@ -157,7 +157,8 @@ class RegionPass(Pass[Region]):
         told = ", ".join(one.name for one in match.outputs[:_NAMES]) + (", …" if len(match.outputs) > _NAMES else "")
         return (
             f"The {len(calls)} calls {where} become one with {given}, which gives the {results} "
-            f"{told}; {self.told} at the first call without gradients, and computes the same function."
+            f"{told}; {self.told} at the first call without gradients, and computes the same function. "
+            "It follows writes to weights, except through `.data`: after one, switch it off and on."
         )
 
     def results(self, match: Region) -> tuple[Node, ...]:

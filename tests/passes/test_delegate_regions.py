@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -59,6 +60,24 @@ def test_a_region_is_one_call_of_the_engine_and_comes_back() -> None:
     assert region._set_ups, "the engine computed it"
     PASS(gm, reverse=True)
     assert fxopt.fingerprint(gm) == before
+
+
+@torch.no_grad()
+def test_a_write_through_data_is_taken_when_the_pass_is_switched_off_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_copies(program: ExportedProgram, threads: int) -> Callable[..., tuple[Tensor, ...]]:
+        return in_torch(copy.deepcopy(program), threads)
+
+    monkeypatch.setitem(runtimes.RUNTIMES, "onnxruntime", Runtime("Engine", (), "", with_copies))
+    linear = nn.Linear(8, 4)
+    gm = fxopt.capture(Calls(lambda x, one: one(x).relu(), linear).eval(), (X,))
+    (match,) = PASS.scan(gm).matches
+    assert "except through `.data`: after one, switch it off and on" in PASS.explain(match)
+    old = PASS(gm)(X)
+    linear.weight.data.mul_(2)
+    torch.testing.assert_close(gm(X), old)
+    PASS.turn_off(gm, match.site)
+    PASS.turn_on(gm, match.site)
+    torch.testing.assert_close(gm(X), linear(X).relu())
 
 
 @pytest.mark.parametrize(
