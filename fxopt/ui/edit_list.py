@@ -7,10 +7,10 @@ from typing import Any
 from fxopt.edits import Edit
 from fxopt.ui.question import question_about
 from fxopt.ui.session import Session
-from fxopt.ui.site_list import EXACTNESS_WORDS, described_switch
+from fxopt.ui.site_list import EXACTNESS_WORDS, described_switch, parts_of_miss
 from fxopt.ui.switches import as_class
 from fxopt.view import PassStyle
-from fxopt.workbench import MissState, PassState
+from fxopt.workbench import PassState
 
 
 def described_edit(session: Session, style: PassStyle, state: PassState) -> dict[str, Any]:
@@ -38,15 +38,11 @@ def _told(edit: Edit, state: PassState) -> str:
         more = site.explanation.removeprefix(edit.title).removeprefix(";").strip()
         return " · ".join(filter(None, ("By hand", more)))
     for miss in state.misses:
-        return f"By hand · It does not hold now: {_told_of_miss(miss)}"
+        reason, pairs, remedy = parts_of_miss(miss)
+        figures = ", ".join(f"{word} {value}" for word, value in pairs)
+        return f"By hand · It does not hold now: {'; '.join(filter(None, (reason, figures, remedy)))}"
     return "By hand · Its node is not in the graph now."
 
 
 def _exactness(state: PassState) -> tuple[str, str] | None:
     return EXACTNESS_WORDS[state.sites[0].exactness] if state.sites and not state.error else None
-
-
-def _told_of_miss(miss: MissState) -> str:
-    pairs = ", ".join(f"{word} {value}" for word, value in (("found", miss.actual), ("needed", miss.needed)) if value)
-    remedy = f"To change that: {miss.remedy}" if miss.remedy else ""
-    return "; ".join(filter(None, (miss.reason, pairs, remedy)))

@@ -116,26 +116,29 @@ def _exactness(site: SiteState) -> tuple[str, str]:
 def _miss(session: Session, state: PassState, miss: MissState) -> dict[str, Any]:
     current = miss.site == session.view.selected
     manner = "current " if current else ""
+    reason, pairs, remedy = parts_of_miss(miss)
     return {
         "key": as_class(f"{manner}miss {session.styles[state.name].letter} at {miss.site}"),
         "site": miss.site,
         "name": with_its_end(miss.site),
-        "reason": miss.reason,
-        "pairs": [(word, value) for word, value in (("found", miss.actual), ("needed", miss.needed)) if value],
-        "remedy": f"To change that: {miss.remedy}" if miss.remedy else "",
+        "reason": reason,
+        "pairs": pairs,
+        "remedy": remedy,
         "current": current,
     }
 
 
+def parts_of_miss(miss: MissState) -> tuple[str, list[tuple[str, str]], str]:
+    """Return a near miss in parts: the reason, actual against needed with a word for each, and the remedy."""
+    pairs = [(word, value) for word, value in (("found", miss.actual), ("needed", miss.needed)) if value]
+    return miss.reason, pairs, f"To change that: {miss.remedy}" if miss.remedy else ""
+
+
 def told_of_miss(miss: MissState) -> str:
-    """Return a near miss as Markdown: the reason, actual against needed, and the remedy."""
-    lines = [escaped(miss.reason)]
-    if miss.actual or miss.needed:
-        pairs = (("found", miss.actual), ("needed", miss.needed))
-        lines.append(" · ".join(f"{word} **{escaped(value)}**" for word, value in pairs if value))
-    if miss.remedy:
-        lines.append(f"To change that: {escaped(miss.remedy)}")
-    return "  \n".join(lines)
+    """Return a near miss as Markdown."""
+    reason, pairs, remedy = parts_of_miss(miss)
+    figures = " · ".join(f"{word} **{escaped(value)}**" for word, value in pairs)
+    return "  \n".join(filter(None, (escaped(reason), figures, escaped(remedy))))
 
 
 def with_its_end(name: str) -> str:
