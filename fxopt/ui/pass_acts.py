@@ -1,8 +1,12 @@
-"""The visitor's acts in the list of passes: each is obeyed once, in their order; one that comes too late is left."""
+"""The visitor's acts in the list of passes: each is obeyed once, in their order; one that comes too late is left.
+
+A list names the session that it shows. An act that was done in the list of a session before is left: its letters are
+those of another model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,8 +35,13 @@ def heard_in_list() -> Heard:
 
 
 def obey_list(session: Session) -> None:
-    """Apply the acts in the list since the last run."""
-    complain(act(session, heard_in_list(), sent_by(KEY, "acts"), presence(grace=0)))
+    """Apply the acts in the list since the last run, ``{"session": identity, "acts": [...]}``."""
+    sent, heard = sent_by(KEY, "acts"), heard_in_list()
+    of, acts = (sent.get("session"), sent.get("acts")) if isinstance(sent, Mapping) else (None, sent)
+    if of == session.identity:
+        complain(act(session, heard, acts, presence(grace=0)))
+    else:
+        complain(heard.end(news(acts, heard.number)))
 
 
 def act(session: Session, heard: Heard, sent: Any, is_here: Callable[[], bool] = lambda: True) -> str:
@@ -101,6 +110,14 @@ def _go(session: Session, site: str) -> None:
         go_to_site(session, site)
 
 
+def _answer(session: Session, about: str) -> None:
+    """Answer the question about the pass with a letter, where it is still the one that is asked: "A yes", "A no"."""
+    letter, _, said = about.partition(" ")
+    state, question = _state_of(session, letter), session.view.question
+    if state is not None and question is not None and question.pass_name == state.name:
+        answer(session, said == "yes")
+
+
 def _list_copies(session: Session, place: str) -> None:
     """List each site of a family of the pass in focus, or no longer."""
     state = session.looked_at_state
@@ -121,5 +138,5 @@ _OTHERS: dict[str, Callable[[Session, str], None]] = {
     "go": _go,
     "copies": _list_copies,
     "more": lambda session, _: list_more(session),
-    "answer": lambda session, said: answer(session, said == "yes"),
+    "answer": _answer,
 }

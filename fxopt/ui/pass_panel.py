@@ -44,7 +44,7 @@ def _draw(session: Session) -> None:
     with st.container(gap="xsmall"):
         if not any(state.sites for state in session.listed_passes):
             nothing_to_do(session)
-        data = {"heard": heard_in_list().number, **described_list(session)}
+        data = {"session": session.identity, "heard": heard_in_list().number, **described_list(session)}
         _list(key=KEY, data=data, on_acts_change=partial(redraw, session))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -69,6 +70,8 @@ class Session:
     """By name, the ends of what runs for the session elsewhere; called once when it rests."""
 
     def __post_init__(self) -> None:
+        self.identity = uuid.uuid4().hex
+        """By it a message of the browser names this session: another one may have come meanwhile."""
         self.seen = time.monotonic()
         """The time of the visitor's last act."""
         self.rested = False

@@ -27,3 +27,10 @@ test("acts beyond the most that Python does of one message are dropped", () => {
   acts.heard(1);
   assert.equal(acts.add("ArrowUp").at(-1)?.[0], 65);
 });
+
+test("acts that are dropped are sent no longer, and their numbers are not used again", () => {
+  const acts = new Acts(7);
+  acts.add("on", "A");
+  acts.drop();
+  assert.deepEqual(acts.add("on", "B"), [[9, "on", "B"]]);
+});

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt import ALL_PASSES
 from fxopt.core import fingerprint
 from fxopt.ui.viewing import select
-from tests.ui.visitor import act, badge, question, session, shown_marks, switches, texts, toggle
+from tests.ui.visitor import act, answer, badge, question, session, shown_marks, switches, texts, toggle
 
 AFTER_PASSES = string.ascii_uppercase[len(ALL_PASSES) :]
 """The letters that are left for edits."""
@@ -176,7 +176,7 @@ def test_an_edit_is_removed_and_what_rests_on_it_is_asked_about(app: AppTest) ->
     first, second = session(app).workbench.edits
     run(act(app, "remove", first.name))
     assert "rests on this and would go off too" in question(app)
-    run(act(app, "answer", "yes"))
+    run(answer(app, "yes"))
     assert session(app).workbench.edits == (second,)
     assert session(app).styles[second.name].letter == AFTER_PASSES[1], "it keeps its letter"
     assert "Its node is not in the graph now" in texts(app)

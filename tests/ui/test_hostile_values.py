@@ -35,7 +35,7 @@ VALUES: tuple[Any, ...] = (
     [[1, "select", "y" * 5000]], [[2**30, "select", None]], [[i, "Enter"] for i in range(1, 9)],
     {"rows": [1]}, {"rows": ["x"]}, {"rows": [10**9]}, {"rows": {"a": 1}}, "pass A", "pass Z9",
     [[1, "on", "A nobody"]], [[1, "off", None]], [[1, "look", "\ud800"]], [[1, "copies", "x"]],
-    [[1, "answer", "yes"]], "sites A \ud800",
+    [[1, "answer", "A yes"]], "sites A \ud800",
 )  # fmt: skip
 COMPONENTS = (("keys", "pressed"), ("graph", "events"), ("graph before", "events"), ("hover", "over"),
               ("pass list", "acts"))  # fmt: skip
@@ -83,7 +83,9 @@ def type_into_every_field(app: AppTest, text: str) -> None:
 
 def send_to_every_component(app: AppTest, values: Iterator[Any]) -> None:
     for component, entry in COMPONENTS:
-        app.session_state[component] = {entry: next(values)}
+        value = next(values)
+        of_list = component == "pass list"
+        app.session_state[component] = {entry: {"session": session(app).identity, "acts": value} if of_list else value}
     app.run()
 
 

@@ -63,6 +63,7 @@ def test_quick_acts_are_done_in_their_order_each_about_what_the_one_before_left(
         ("remove", "G"),
         ("show", "G"),
         ("behind", "G"),
+        ("answer", "G yes"),
         ("answer", "yes"),
         ("burn", "G"),
     ],
@@ -82,6 +83,19 @@ def test_a_site_that_another_act_took_away_is_left_alone(visited: Session) -> No
     assert gone, "merged linears have no bias of their own"
     send(visited, Heard(), *((number, "on", f"{bias} {site}") for number, site in enumerate(gone, 1)))
     assert bench.state_of(BIAS).sites_on == 0
+
+
+def test_an_answer_is_to_the_question_about_its_pass(visited: Session) -> None:
+    merge, bias = letter(visited, MERGE), letter(visited, BIAS)
+    send(visited, Heard(), (1, "on", merge), (2, "on", bias), (3, "off", merge))
+    assert visited.view.question is not None
+    assert visited.view.question.pass_name == MERGE
+    send(visited, Heard(), (1, "answer", f"{bias} yes"))
+    assert visited.view.question is not None, "another one was asked meanwhile"
+    assert visited.workbench.state_of(MERGE).on
+    send(visited, Heard(), (1, "answer", f"{merge} yes"))
+    assert visited.view.question is None
+    assert not visited.workbench.state_of(MERGE).on
 
 
 @pytest.mark.parametrize("place", ["block*.operator.truediv", "block*.operator.truediv (2)", "3-layers", "linear_3"])

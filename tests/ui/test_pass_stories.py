@@ -18,6 +18,7 @@ from fxopt.workbench import Workbench
 from tests.ui.visitor import (
     FOLD,
     act,
+    answer,
     assert_usable,
     badge,
     checkbox,
@@ -126,11 +127,11 @@ def test_what_rests_on_a_pass_is_named_before_it_goes_off(merged: AppTest) -> No
     switch(merged, MERGE, False)
     assert toggle(merged, MERGE).value, "not before the question is answered"
     assert "Bias into weights at" in question(merged)
-    act(merged, "answer", "no").run()
+    answer(merged, "no").run()
     assert not question(merged)
     assert session(merged).workbench.choices == choices
     switch(merged, MERGE, False)
-    act(merged, "answer", "yes").run()
+    answer(merged, "yes").run()
     assert not question(merged)
     assert not toggle(merged, MERGE).value
     assert session(merged).workbench.state_of(BIAS).sites_on > 0
@@ -145,8 +146,24 @@ def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> Non
     assert family.value
     family.set_value(False).run()
     assert "rest" in question(merged)
-    act(merged, "answer", "yes").run()
+    answer(merged, "yes").run()
     assert session(merged).workbench.state_of(MERGE).sites_on == 0
+
+
+def test_an_act_in_the_list_of_one_model_is_left_where_another_has_opened_meanwhile(app: AppTest) -> None:
+    def send(number: int, identity: str) -> None:
+        look = [number, "look", session(app).styles[MERGE].letter]
+        app.session_state["pass list"] = {"acts": {"session": identity, "acts": [look]}}
+
+    before = passes(app)["session"]
+    app.selectbox(key="model").set_value("digits_transformer").run()
+    send(1, before)
+    app.run()
+    assert session(app).view.looked_at != MERGE
+    assert passes(app)["heard"] == 1, "the browser sends it no longer"
+    send(2, passes(app)["session"])
+    app.run()
+    assert session(app).view.looked_at == MERGE
 
 
 def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: AppTest) -> None:

@@ -118,6 +118,12 @@ def question(app: AppTest) -> str:
     return asked[0] if asked else ""
 
 
+def answer(app: AppTest, said: str) -> AppTest:
+    """Answer the question of the list; the page is to be run then."""
+    [asking] = [one["letter"] for one in rows(app) if one["question"]]
+    return act(app, "answer", f"{asking} {said}")
+
+
 def badge(app: AppTest) -> str:
     badges = [text.value for text in app.markdown if "-badge[" in text.value]
     assert len(badges) == 1

@@ -23,6 +23,11 @@ export class Acts {
     this.waiting = this.waiting.filter(([of]) => of > number);
   }
 
+  /** Send no longer what Python has not acknowledged. */
+  drop() {
+    this.waiting = [];
+  }
+
   /**
    * Number an act, and return all that are to be sent. An act beyond the most is dropped.
    * @param {...string} told

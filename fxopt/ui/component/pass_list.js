@@ -24,6 +24,7 @@ class PassList {
   }
 
   take(data) {
+    if (data.session !== this.data?.session) this.acts.drop(); // they are about another model
     this.data = data;
     this.acts.heard(data.heard);
     this.draw();
@@ -59,7 +60,7 @@ fxopt.showPasses = ({ data, parentElement, setStateValue }) => {
     list = new PassList(parentElement, data.heard);
     lists.set(parentElement, list);
   }
-  list.send = (acts) => setStateValue("acts", acts);
+  list.send = (acts) => setStateValue("acts", { session: list.data.session, acts });
   list.take(data);
   return () => {
     list.end();
