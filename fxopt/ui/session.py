@@ -71,7 +71,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self.identity = uuid.uuid4().hex
-        """By it a message of the browser names this session: another one may have come meanwhile."""
+        """By it a message of the browser names this session; the same model at other sizes goes on with it."""
         self.seen = time.monotonic()
         """The time of the visitor's last act."""
         self.rested = False
@@ -101,6 +101,7 @@ class Session:
         before = other.workbench
         self.workbench.choose(before.choices, (*before.added, *before.edits))
         self.view = other.view.resumed()
+        self.identity = other.identity
 
     def rest(self) -> None:
         """Release all that can be made again; the visitor's choices stay.

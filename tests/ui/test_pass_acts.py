@@ -85,6 +85,14 @@ def test_a_site_that_another_act_took_away_is_left_alone(visited: Session) -> No
     assert bench.state_of(BIAS).sites_on == 0
 
 
+def test_the_same_model_at_other_sizes_obeys_the_acts_that_were_on_their_way(visited: Session) -> None:
+    source = model_source("digits_transformer")
+    larger = Session(captured(source.key, "", 3, None, source))
+    assert larger.identity != visited.identity
+    larger.resume(visited)
+    assert larger.identity == visited.identity
+
+
 def test_an_answer_is_to_the_question_about_its_pass(visited: Session) -> None:
     merge, bias = letter(visited, MERGE), letter(visited, BIAS)
     send(visited, Heard(), (1, "on", merge), (2, "on", bias), (3, "off", merge))
