@@ -101,6 +101,27 @@ def test_a_preview_is_not_announced_as_if_it_were_so(visit: Open) -> None:
     assert "removed" not in spoken
 
 
+LINES = """part => {
+    const text = document.createRange();
+    text.selectNodeContents(part);
+    return new Set([...text.getClientRects()].map(line => Math.round(line.top))).size;
+}"""
+
+
+def test_in_a_narrow_list_a_name_stands_in_one_line_and_the_reason_of_a_near_miss_is_read_whole(visit: Open) -> None:
+    visitor = visit()
+    listed = visitor.page.locator(".pass-list")
+    for narrow in (False, True):
+        if narrow:  # as beside a bar to scroll with
+            listed.evaluate("list => { list.style.width = `${list.clientWidth - 15}px`; }")
+        names = listed.locator(".pass-name").all()
+        assert {name.inner_text() for name in names if name.evaluate(LINES) > 1} == set()
+        assert len(names) > 1
+    reason = listed.locator(".pass-miss .pass-note").last
+    expect(reason).to_contain_text("not a Conv2d")
+    assert reason.evaluate("part => part.scrollHeight <= part.clientHeight && part.scrollWidth <= part.clientWidth")
+
+
 def test_what_rests_on_a_pass_is_asked_about_before_it_goes_off(visit: Open) -> None:
     visitor = visit()
     visitor.pick("Digits: a small transformer")
