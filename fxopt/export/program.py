@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import io
 import os
 import warnings
@@ -57,6 +58,7 @@ def export_program(
         raise ExportError(packed, PT2)
     named = dict(kwargs or {})
     plain = without_checks(gm)
+    _expect_example(plain, tuple(args), named)
     shapes = _dynamic_shapes(gm, tuple(args), named)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -118,6 +120,15 @@ def export_onnx(
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise ExportError([f"torch.onnx refuses the graph: {type(error).__name__}: {first}"], "ONNX") from error
     return target
+
+
+def _expect_example(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    try:
+        inspect.signature(gm.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        names = ", ".join(str(node.target) for node in gm.graph.find_nodes(op="placeholder"))
+        remedy = f"its inputs are ({names}); give one of each, such as export_program(gm, args=(...), kwargs={{...}})"
+        raise ExportError([f"the example does not fit the graph: {error}; {remedy}"], PT2) from None
 
 
 def _dynamic_shapes(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

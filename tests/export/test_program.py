@@ -17,6 +17,7 @@ import fxopt
 from fxopt.export import ExportError, export_onnx, export_program, program, program_bytes
 from tests.cli.models import make
 
+X = torch.rand(2, 4)
 ROOT = Path(__file__).parents[2]
 RUN = """
 import sys, torch, numpy, onnxruntime, fxopt
@@ -68,6 +69,15 @@ def test_a_size_that_torch_fixes_is_told_and_a_refusal_has_its_reason(monkeypatc
     monkeypatch.setattr(program, "_ONNX", ("no_such_onnx",))
     with pytest.raises(ExportError, match="ONNX needs no_such_onnx: pip install"):
         export_onnx(gm, "model.onnx", (torch.rand(2, 4),))
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((), {}), ((X, X), {}), ((), {"y": X}), ((X,), {"input": X})])
+def test_an_example_that_does_not_fit_is_told_with_the_names_of_the_inputs(
+    args: tuple[torch.Tensor, ...], kwargs: dict[str, torch.Tensor]
+) -> None:
+    gm = fxopt.capture(nn.Linear(4, 3), (X,))
+    with pytest.raises(ExportError, match=r"the example does not fit the graph: .*; its inputs are \(input\); give"):
+        export_program(gm, args, kwargs)
 
 
 class Counting(nn.Module):
