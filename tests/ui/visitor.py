@@ -153,8 +153,9 @@ def pass_lines(app: AppTest) -> str:
 
 def texts(app: AppTest) -> str:
     told = (str(one.value) for one in (*app.markdown, *app.caption, *app.error, *app.success, *app.warning))
-    listed = _texts_in(passes(app)) if any('"rows"' in one.proto.json for one in app.get("bidi_component")) else ()
-    return "\n".join((*told, *listed))
+    has_list = any('"rows"' in one.proto.json for one in app.get("bidi_component"))
+    listed = {name: part for name, part in passes(app).items() if name != "session"} if has_list else {}
+    return "\n".join((*told, *_texts_in(listed)))
 
 
 def _texts_in(part: Any) -> Iterator[str]:
