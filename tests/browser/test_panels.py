@@ -17,22 +17,28 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_click_in_the_graph_draws_the_graph_and_the_inspector_alone(page: Page, serve: Callable[..., str]) -> None:
-    messages: list[int] = []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: messages.append(len(frame))))
+    frames: list[bytes] = []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(bytes(frame))))
     visitor = Visitor(page, serve(APP))
 
-    def sent_for(act: Callable[[], None]) -> int:
-        page.wait_for_timeout(1000)
-        messages.clear()
+    def drawn_by(act: Callable[[], None], seen: Callable[[], None]) -> set[bytes]:
+        visitor.rests()
+        frames.clear()
         act()
-        page.wait_for_timeout(1000)
-        return len(messages)
+        seen()
+        visitor.rests()
+        return {name for name in panels if any(name in frame for frame in frames)}
 
-    for_switch = sent_for(lambda: visitor.switch(FOLD))
-    visitor.sees_badge("4 sites on")
-    for_click = sent_for(lambda: visitor.click_node("stem_relu"))
-    expect(page.locator(".st-key-inspected code").first).to_have_text("stem_relu")
-    assert 0 < for_click < for_switch / 2
+    others = {b"-pass list", b"-history", b"-every module", b"-graph bar"}
+    panels = {b"-graph", b"-asked pass", *others}
+    opened = drawn_by(
+        lambda: visitor.pick("Digits: a small transformer"),
+        lambda: visitor.wait("view.subject === 'digits_transformer'"),
+    )
+    assert others < opened
+    inspected = page.locator(".st-key-inspected code").first
+    clicked = drawn_by(lambda: visitor.click_node("patches"), lambda: expect(inspected).to_have_text("patches"))
+    assert clicked == panels - others
 
 
 def test_what_is_done_at_once_is_seen_everywhere(page: Page, serve: Callable[..., str]) -> None:

@@ -48,7 +48,7 @@ class Visitor:
         return self.page.locator(switch_of(name)).get_by_role("switch")
 
     def wait(self, condition: str) -> None:
-        self.page.wait_for_function(f"(view => view.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
+        self.page.wait_for_function(f"(view => view?.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
 
     def rests(self) -> None:
         """Wait until no run of the page goes on."""
