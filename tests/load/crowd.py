@@ -46,6 +46,7 @@ class Visitor:
         """Identity of each widget, by its kind and its label, or the name of its component."""
         self.toasts: list[str] = []
         self._acts = 0
+        self._session = ""
 
     async def __aenter__(self) -> Visitor:
         self._socket = await connect(self._address, subprotocols=["streamlit"], max_size=None)  # type: ignore[list-item]
@@ -77,7 +78,8 @@ class Visitor:
         """Move a switch; return the seconds until the page shows its effect."""
         identity = self.widgets["bidi_component fxopt_passes"]
         self._acts += 1
-        told = json.dumps({"acts": [[self._acts, "on" if on else "off", self.switches[label][0]]]})
+        acts = [[self._acts, "on" if on else "off", self.switches[label][0]]]
+        told = json.dumps({"acts": {"session": self._session, "acts": acts}})
         self._states[identity] = WidgetState(id=identity, json_value=told)
         self.texts = []
         return await self._run(ClientState(fragment_id=self.fragments[identity]), lambda: bool(self.texts))
@@ -153,7 +155,8 @@ class Visitor:
             self.widgets[f"{kind} {name}"] = identity
             self.fragments[identity] = delta.fragment_id
         if kind == "bidi_component" and element.bidi_component.component_name == "fxopt_passes":
-            self.switches = dict(_switches_in(json.loads(element.bidi_component.json)))
+            listed = json.loads(element.bidi_component.json)
+            self.switches, self._session = dict(_switches_in(listed)), listed["session"]
         elif kind == "selectbox":
             self.selects[element.selectbox.label] = element.selectbox.id, list(element.selectbox.options)
         elif kind == "markdown":
