@@ -49,8 +49,8 @@ async def send_all(address: str) -> None:
         assert any("4 sites on" in text for text in visitor.texts), "the session is as it was"
         await visitor.ask(BackMsg(clear_cache=True))
         await visitor.ask(BackMsg(load_git_info=True))
-        await visitor.switch(FOLD, True)
-        assert any("4 sites on" in text for text in visitor.texts), "nothing of it, and of others, was cleared"
+        await visitor.switch(FOLD, False)
+        assert any("restored" in text for text in visitor.texts), "nothing of it, and of others, was cleared"
     for name in ("number_input Batch", "button_group Which graph", "bidi_component fxopt_graph"):
         async with Visitor(address) as visitor:  # the value comes before its widget is drawn
             await visitor.send(to(widgets[name], WidgetState(json_trigger_value=DEEP)))
