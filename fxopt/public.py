@@ -25,6 +25,7 @@ from fxopt.core import (
     record,
     with_tensors,
 )
+from fxopt.display import before_the_first as _before_the_first
 from fxopt.passes import (
     ALL_PASSES,
     ChangeAddmmToLinear,
@@ -115,7 +116,14 @@ __all__ = [
     "with_tensors",
 ]
 
-if "IPython" in _sys.modules:
-    from fxopt.ui.notebook import display_richly as _display_richly
 
+def _display_richly() -> None:
+    from fxopt.ui.notebook import display_richly
+
+    display_richly()
+
+
+if "IPython" in _sys.modules:
     _display_richly()
+else:
+    _before_the_first(_display_richly)

@@ -14,10 +14,11 @@ from torch.fx import GraphModule
 from fxopt.core.ledger import plain_copy
 from fxopt.core.listening import LISTENER, Call
 from fxopt.core.logged import LoggedStep
+from fxopt.display import Displayed
 from fxopt.errors import ArgumentError, expect, expect_graph, in_words
 
 
-class Log:
+class Log(Displayed):
     """The steps of a pipeline, which `record` gives."""
 
     def __init__(self, gm: GraphModule | None = None) -> None:

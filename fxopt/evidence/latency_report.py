@@ -22,6 +22,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fxopt.display import Displayed
+
 FEWEST_ROUNDS = 6
 """With fewer, the smallest and the largest ratio hold the truth between them less than 95 times of 100."""
 EARLY_ROUNDS = 8
@@ -44,7 +46,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class LatencyReport:
+class LatencyReport(Displayed):
     """The result of a measurement. A `ratio` above 1 means that the new graph is faster, by that factor.
 
     `low` and `high` bound its interval, which holds the truth at least 95 times of 100, `control_low` and

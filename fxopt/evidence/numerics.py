@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from torch import nn
 
+from fxopt.display import Displayed
 from fxopt.evidence.float64 import in_float64, run_in_float64
 from fxopt.evidence.output_report import OutputReport, compared
 from fxopt.evidence.running import EvidenceError, RunStoppedError, leaves_of, run
@@ -20,7 +21,7 @@ Inputs = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class NumericsReport:
+class NumericsReport(Displayed):
     """A comparison of outputs; `not_covered` lists the parts left out, each with the reason."""
 
     outputs: tuple[OutputReport, ...]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 from torch import Tensor, nn
 
+from fxopt.display import Displayed
 from fxopt.evidence.difference import same_bits
 
 
@@ -39,7 +40,7 @@ class ParameterRow:
 
 
 @dataclass(frozen=True)
-class ParameterTable:
+class ParameterTable(Displayed):
     """A row for each module that holds tensors, in the order of the modules; totals; ties in words."""
 
     rows: tuple[ParameterRow, ...]

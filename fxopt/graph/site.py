@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch.fx import Node
 
+from fxopt.display import Displayed
+
 _FEW = 10
 
 ALL_MET = 1000
@@ -133,7 +135,7 @@ class Explains(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Scan(Generic[M]):
+class Scan(Displayed, Generic[M]):
     """The matches and misses of a pass in a graph, in the order of the graph."""
 
     matches: tuple[M, ...] = ()

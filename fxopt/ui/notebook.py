@@ -2,21 +2,22 @@
 
 Comparisons without a graph are tables: parameters, outputs, latencies, and the steps of a pipeline.
 
-The first use of a public name registers the formatters where IPython runs, as in Jupyter, JupyterLab and VS Code:
-`import fxopt` alone imports nothing. The text of a REPL stays the fallback. An output is a frame without access to the
-notebook, works without a server and a network, and is saved with the notebook.
+Values of fxopt's own classes are `Displayed`: their ``_repr_mimebundle_`` finds the renderers here. A `GraphModule` is
+torch's, so a formatter is registered for it where IPython runs, as in Jupyter, JupyterLab and VS Code, at the first use
+of a public name: `import fxopt` alone imports nothing. The text of a REPL stays the fallback. An output is a frame
+without access to the notebook, works without a server and a network, and is saved with the notebook.
 """
 
 from __future__ import annotations
 
 import html
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from torch.fx import GraphModule
 
 from fxopt.core import Ledger, Log, Match, Pass, Scan
+from fxopt.display import html_of
 from fxopt.evidence import LatencyReport, NumericsReport, ParameterTable
 from fxopt.ui.markdown import counted
 from fxopt.ui.marks import marks_of
@@ -86,22 +87,6 @@ def log_html(log: Log) -> str:
     return details(repr(log), table(columns, rows), is_open=True)
 
 
-PAGES: dict[type, Callable[[Any], str | None]] = {
-    GraphModule: graph_html,
-    Scan: scan_html,
-    Workbench: workbench_html,
-}
-"""Drawn in a frame, since they run scripts."""
-
-TABLES: dict[type, Callable[[Any], str]] = {
-    ParameterTable: parameters_html,
-    NumericsReport: numerics_html,
-    LatencyReport: latency_html,
-    Log: log_html,
-}
-"""Shown as they are: tables of escaped text."""
-
-
 def framed(page: str | None) -> str | None:
     """Return a page as an element of a notebook's output: it runs scripts, and reaches nothing outside of itself."""
     if page is None:
@@ -114,16 +99,27 @@ def framed(page: str | None) -> str | None:
 
 
 def display_richly(shell: Any = None) -> None:
-    """Register the formatters in an IPython shell, by default in the one that runs here, if any.
+    """Register the formatter of graphs in an IPython shell, by default in the one that runs here, if any.
 
-    They are those for HTML, which a terminal never asks for.
+    It is that for HTML, which a terminal never asks for.
     """
     if shell is None and "IPython" in sys.modules:
         shell = sys.modules["IPython"].get_ipython()
-    if shell is None:
-        return
-    formatter = shell.display_formatter.formatters["text/html"]
-    for kind, render in PAGES.items():
-        formatter.for_type(kind, lambda value, render=render: framed(render(value)))
-    for kind, shown in TABLES.items():
-        formatter.for_type(kind, shown)
+    if shell is not None:
+        shell.display_formatter.formatters["text/html"].for_type(GraphModule, lambda gm: framed(graph_html(gm)))
+
+
+@html_of.register
+def _(scan: Scan) -> str | None:  # type: ignore[type-arg]  # singledispatch takes no parameters of a class
+    return framed(scan_html(scan))
+
+
+@html_of.register
+def _(wb: Workbench) -> str | None:
+    return framed(workbench_html(wb))
+
+
+html_of.register(ParameterTable, parameters_html)
+html_of.register(NumericsReport, numerics_html)
+html_of.register(LatencyReport, latency_html)
+html_of.register(Log, log_html)

@@ -24,6 +24,7 @@ from fxopt.core import (
 )
 from fxopt.core.ledger import act
 from fxopt.core.weight_cache import WeightCache
+from fxopt.display import Displayed
 from fxopt.edits import Edit
 from fxopt.errors import did_you_mean, expect, expect_model
 from fxopt.passes import registered_passes
@@ -49,7 +50,7 @@ def _act(method: Callable[Concatenate[Workbench, P], T]) -> Callable[Concatenate
     return whole_or_not_at_all
 
 
-class Workbench:
+class Workbench(Displayed):
     """A captured model and passes that can be switched on and off, in any order, forward and back.
 
     Args:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,7 @@ import torch
 from torch import nn
 
 import fxopt
+from fxopt.display import Displayed
 from fxopt.evidence import Round, compare_outputs, parameter_table, report_of
 from fxopt.ui.notebook import display_richly, framed, graph_html, scan_html, workbench_html
 
@@ -46,13 +49,19 @@ class Formatter:
         return next((self.known[kind](thing) for kind in type(thing).__mro__ if kind in self.known), None)
 
 
+def bundle_of(thing: Displayed) -> str | None:
+    """Return the HTML that a value gives of itself, and see that its text is there as well."""
+    bundle = thing._repr_mimebundle_()
+    assert bundle["text/plain"] == repr(thing)
+    return bundle.get("text/html")
+
+
 def test_a_graph_a_scan_and_a_workbench_are_frames_without_access_to_the_notebook(gm: torch.fx.GraphModule) -> None:
     formatter = Formatter()
     display_richly(SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter})))
     wb = fxopt.Workbench(gm)
     wb.turn_on("MergeLinears")
-    for thing in (gm, fxopt.MergeLinears().scan(gm), wb):
-        shown = formatter(thing)
+    for shown in (formatter(gm), bundle_of(fxopt.MergeLinears().scan(gm)), bundle_of(wb)):
         assert shown is not None
         frame = re.fullmatch(
             r'<iframe sandbox="allow-scripts allow-downloads" style="[^"]*" srcdoc="([^"]*)"></iframe>', shown
@@ -63,28 +72,50 @@ def test_a_graph_a_scan_and_a_workbench_are_frames_without_access_to_the_noteboo
 
 
 def test_a_comparison_is_tables_of_plain_text(gm: torch.fx.GraphModule) -> None:
-    formatter = Formatter()
-    display_richly(SimpleNamespace(display_formatter=SimpleNamespace(formatters={"text/html": formatter})))
     wb = fxopt.Workbench(gm)
     wb.turn_on("MergeLinears")
-    parameters = formatter(parameter_table(wb.pristine, wb.current))
+    parameters = bundle_of(parameter_table(wb.pristine, wb.current))
     assert parameters is not None
     assert "<td>q_k_merged</td>" in parameters
-    outputs = formatter(compare_outputs(wb.pristine, wb.current, [((torch.rand(2, 4),), {})]))
+    outputs = bundle_of(compare_outputs(wb.pristine, wb.current, [((torch.rand(2, 4),), {})]))
     assert outputs is not None
     assert "Outputs: " in outputs
-    latency = formatter(report_of([Round(2.0, 1.0, 2.0)] * 9))
+    latency = bundle_of(report_of([Round(2.0, 1.0, 2.0)] * 9))
     assert latency is not None
     assert "<td>original / now</td><td>2.000" in latency
     with fxopt.record(gm) as log:
         fxopt.MergeLinears()(gm)
         log.step("<b>nothing</b>", lambda gm: None)
         log.step("<b>gone</b>", give_back)
-    steps = formatter(log)
+    steps = bundle_of(log)
     assert steps is not None
     assert "<td>MergeLinears</td><td>q: " in steps
     assert "&lt;b&gt;gone" in steps
     assert "nothing" not in steps
+
+
+SHELLS = {
+    "a notebook": ("from ipykernel.zmqshell import ZMQInteractiveShell as Shell", ["text/html", "text/plain"]),
+    "a terminal": ("from IPython.terminal.interactiveshell import TerminalInteractiveShell as Shell", ["text/plain"]),
+}
+
+
+@pytest.mark.parametrize("place", SHELLS)
+def test_ipython_asks_each_value_for_what_its_place_shows(place: str, tmp_path: Path) -> None:
+    pytest.importorskip("ipykernel")
+    imported, kinds = SHELLS[place]
+    code = f"""
+{imported}
+shell = Shell.instance()
+import fxopt, torch
+gm = fxopt.capture(torch.nn.Sequential(torch.nn.Linear(2, 2)), (torch.rand(1, 2),))
+for value in (gm, fxopt.PackLinears().scan(gm), fxopt.Workbench(gm)):
+    shown, _ = shell.display_formatter.format(value)
+    print(sorted(shown))
+"""
+    own = {**os.environ, "IPYTHONDIR": str(tmp_path), "MPLCONFIGDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=own)
+    assert done.stdout.splitlines()[:3] == [str(kinds)] * 3, done.stderr
 
 
 def give_back(gm: torch.fx.GraphModule) -> None:
