@@ -1,8 +1,12 @@
-"""Validation of the values that components send: a browser may send any JSON, of any size."""
+"""Validation of the values that components send: a browser may send any JSON, of any size.
+
+A message is ``{"session": identity, "acts": [[number, kind, name], ...]}``. It names the session that the visitor saw
+when they acted (`Session.identity`): another model may have opened meanwhile, in which the same names are others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -29,11 +33,11 @@ class Act(NamedTuple):
 
 @dataclass(frozen=True)
 class News:
-    """The acts of a message that are new and well formed."""
+    """The acts of a message that are new, well formed, and of this session."""
 
     acts: tuple[Act, ...]
     last: int
-    """The number of the last act of the message: those up to it are answered, also where they were refused."""
+    """The number of the last act of the message: those up to it are answered, also where they were left or refused."""
     refused: int = 0
     """The number of entries that are not acts, or exceed the limit."""
 
@@ -67,14 +71,20 @@ def sent_by(key: str, entry: str) -> Any:
     return state.get(entry) if isinstance(state, Mapping) else None
 
 
-def news(sent: Any, heard: int) -> News:
-    """Return the acts in `sent`, ``[[number, kind, name], ...]``, beyond the number `heard`.
+def news(message: Any, heard: int, session: str, everywhere: Container[str] = ()) -> News:
+    """Return the acts in a message beyond the number `heard`. Those of another session than `session` are left.
 
-    >>> news([[1, "fold", "a"], [2, "select", None], [3, 4, "b"], "x"], heard=1)
+    `everywhere` are the kinds that do not depend on the session: they are obeyed in any.
+
+    >>> acts = [[1, "fold", "a"], [2, "select", None], [3, 4, "b"], "x"]
+    >>> news({"session": "s", "acts": acts}, heard=1, session="s")
     News(acts=(Act(number=2, kind='select', name=''),), last=2, refused=2)
+    >>> news({"session": "s", "acts": acts}, heard=1, session="t")
+    News(acts=(), last=2, refused=2)
     """
-    if sent is None:
+    if message is None:
         return News((), heard)
+    of, sent = (message.get("session"), message.get("acts")) if isinstance(message, Mapping) else (None, None)
     if not isinstance(sent, list | tuple):
         return News((), heard, refused=1)
     acts: list[Act] = []
@@ -92,7 +102,8 @@ def news(sent: Any, heard: int) -> News:
     elif end is not None and end.number <= heard:
         left = 0  # they were answered before; the browser still has to hear of it
     more = max(len(acts) - MOST_ACTS, 0) + max(left, 0)
-    return News(tuple(acts[:MOST_ACTS]), last, refused + more)
+    here = tuple(act for act in acts[:MOST_ACTS] if of == session or act.kind in everywhere)
+    return News(here, last, refused + more)
 
 
 def _act(entry: Any) -> Act | None:

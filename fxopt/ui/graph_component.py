@@ -56,6 +56,7 @@ def heard_of(key: str) -> int:
 
 def obey_graph(
     key: str,
+    session: str,
     on_select: Callable[[str], None],
     on_toggle: Callable[[str], None],
     knows: Callable[[str], bool],
@@ -65,19 +66,19 @@ def obey_graph(
 ) -> str:
     """Apply the acts in the graph `key` since the last run. To be called before anything that they change is drawn.
 
-    `on_select` is called with the name that was selected (empty for nothing), `on_toggle` with the path of the module
-    to fold or unfold, `on_reveal` (or else `on_select`) with the name of a node that a folded module hides, `on_edit`
-    with an entry of the menu of a node and the name of the node, `on_edge` with an act on an edge and the names of its
-    source, its target, and the node that one of its ends was dragged to, if one was. A name of which `knows` is false
-    is ignored. This is a plain call instead of a callback: when clicks come quickly, Streamlit ends a run as soon as it
-    looks at its state.
+    `session` is the identity of the session: acts at the graph of another one are left. `on_select` is called with the
+    name that was selected (empty for nothing), `on_toggle` with the path of the module to fold or unfold, `on_reveal`
+    (or else `on_select`) with the name of a node that a folded module hides, `on_edit` with an entry of the menu of a
+    node and the name of the node, `on_edge` with an act on an edge and the names of its source, its target, and the
+    node that one of its ends was dragged to, if one was. A name of which `knows` is false is ignored. This is a plain
+    call instead of a callback: when clicks come quickly, Streamlit ends a run as soon as it looks at its state.
 
     Returns:
         the complaint about refused acts; empty if all were obeyed.
     """
     heard, is_here = _heard(key), presence(grace=0)
     acts = {"fold": on_toggle, "select": on_select, "reveal": on_reveal or on_select}
-    told = news(sent_by(key, "events"), heard.number)
+    told = news(sent_by(key, "events"), heard.number, session)
     unknown = ""
     for number, kind, name in told.acts:
         if not is_here():
@@ -111,6 +112,7 @@ def graph_component(
     layout_id: str,
     *,
     key: str,
+    session: str = "",
     marks: ResolvedMarks | None = None,
     selected: str | None = None,
     gone_to: tuple[str, str, str, bool] = ("0", "", "", True),
@@ -176,7 +178,8 @@ def graph_component(
     picture = hashlib.blake2b(json.dumps(data).encode(), digest_size=8).hexdigest()
     heard = _heard(key)
     heard.turns += 1
-    data |= {"picture": picture, "foreseen": foreseen or {}, "heard": heard.number, "turn": heard.turns}
+    data |= {"picture": picture, "foreseen": foreseen or {}, "turn": heard.turns}
+    data |= {"session": session, "heard": heard.number}
     # With the usual gap, an invisible component would still move the rest down.
     with st.container(gap=None):
         if layout_bytes is not None:

@@ -50,6 +50,7 @@ def draw_pane(
         picture.data if is_first else None,
         picture.id,
         key=key,
+        session=session.identity,
         marks=resolve_sides(_marks(session, picture, shown), [*names, *([NAME] if rule is not None else [])]),
         legend=(*legend_of(states, session.view.looked_at), *legend_of_rule(rule, len(names))),
         became=_became(session, picture) if shown == "Diff" else (),

@@ -58,7 +58,7 @@ def _obey(session: Session) -> None:
         select, reveal = partial(_select, session, shown=of), partial(_reveal, session, shown=of)
         toggle, knows = partial(fold, session), partial(_knows, session)
         change, change_edge = partial(edit_at, session), partial(edit_edge, session)
-        complain(obey_graph(key, select, toggle, knows, reveal, change, change_edge))
+        complain(obey_graph(key, session.identity, select, toggle, knows, reveal, change, change_edge))
 
 
 def _knows(session: Session, name: str) -> bool:

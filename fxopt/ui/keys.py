@@ -39,6 +39,8 @@ _ACTS: dict[str, Callable[[Session], None]] = {
     "earlier": lambda session: move(session, session.view.looked_at, -1),
     "later": lambda session: move(session, session.view.looked_at, 1),
 }
+_EVERYWHERE = ("?", "step")
+"""The acts on the page as a whole, whichever model is open."""
 
 SHEETS = {
     "Passes": (
@@ -89,7 +91,8 @@ def keys_panel(session: Session) -> None:
 def _draw(session: Session) -> None:
     session.listen("keys", _obey)
     heard = _heard()
-    _keys(key=KEY, data={"heard": heard.number}, on_pressed_change=partial(redraw, session))
+    data = {"session": session.identity, "heard": heard.number}
+    _keys(key=KEY, data=data, on_pressed_change=partial(redraw, session))
     if heard.shown != heard.sheets:
         heard.shown = heard.sheets
         _sheet()
@@ -109,15 +112,15 @@ def _obey(session: Session) -> None:
     complain(act(session, _heard(), sent_by(KEY, "pressed"), presence(grace=0)))
 
 
-def act(session: Session, heard: Heard, pressed: Any, is_here: Callable[[], bool] = lambda: True) -> str:
-    """Apply the unheard presses among ``[[number, key], ...]``, for as long as the visitor `is_here`.
+def act(session: Session, heard: Heard, message: Any, is_here: Callable[[], bool] = lambda: True) -> str:
+    """Apply the unheard presses in a message, ``[number, key]``, for as long as the visitor `is_here`.
 
-    An entry ``[number, "step", search]`` tells of a step back or forward, to an address with these parameters.
+    An act ``[number, "step", search]`` tells of a step back or forward, to an address with these parameters.
 
     Returns:
         the complaint about refused presses; empty if all were applied.
     """
-    told = news(pressed, heard.number)
+    told = news(message, heard.number, session.identity, _EVERYWHERE)
     for number, key, about in told.acts:
         if not is_here():
             return ""

@@ -1,12 +1,8 @@
-"""The visitor's acts in the list of passes: each is obeyed once, in their order; one that comes too late is left.
-
-A list names the session that it shows. An act that was done in the list of a session before is left: its letters are
-those of another model.
-"""
+"""The visitor's acts in the list of passes: each is obeyed once, in their order; one that comes too late is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,17 +31,12 @@ def heard_in_list() -> Heard:
 
 
 def obey_list(session: Session) -> None:
-    """Apply the acts in the list since the last run, ``{"session": identity, "acts": [...]}``."""
-    sent, heard = sent_by(KEY, "acts"), heard_in_list()
-    of, acts = (sent.get("session"), sent.get("acts")) if isinstance(sent, Mapping) else (None, sent)
-    if of == session.identity:
-        complain(act(session, heard, acts, presence(grace=0)))
-    else:
-        complain(heard.end(news(acts, heard.number)))
+    """Apply the acts in the list since the last run."""
+    complain(act(session, heard_in_list(), sent_by(KEY, "acts"), presence(grace=0)))
 
 
-def act(session: Session, heard: Heard, sent: Any, is_here: Callable[[], bool] = lambda: True) -> str:
-    """Apply the unheard acts among ``[[number, kind, about], ...]``, for as long as the visitor `is_here`.
+def act(session: Session, heard: Heard, message: Any, is_here: Callable[[], bool] = lambda: True) -> str:
+    """Apply the unheard acts in a message, ``[number, kind, about]``, for as long as the visitor `is_here`.
 
     Kinds are "on" and "off", about a switch as the list names it; those of `_ON_PASSES`, about the letter of a pass;
     and those of `_OTHERS`.
@@ -53,7 +44,7 @@ def act(session: Session, heard: Heard, sent: Any, is_here: Callable[[], bool] =
     Returns:
         the complaint about refused acts; empty if all were applied.
     """
-    told = news(sent, heard.number)
+    told = news(message, heard.number, session.identity)
     for number, kind, about in told.acts:
         if not is_here():
             return ""

@@ -67,7 +67,7 @@ def toggle(path: str) -> None:
     state.heard.append(f"toggle {path}")
 
 
-obey_graph("graph", select, toggle, lambda name: True)
+obey_graph("graph", "", select, toggle, lambda name: True)
 columns = st.columns(5)
 marked = columns[0].toggle("Marks", key="marked")
 dim = columns[1].toggle("Dim", key="dimmed")

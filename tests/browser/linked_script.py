@@ -13,7 +13,7 @@ graph_code()
 view = GraphView.of(graphs.tower())
 st.session_state.setdefault("selected", None)
 for pane_key in ("before", "after"):
-    obey_graph(pane_key, lambda name: st.session_state.update(selected=name), lambda path: None, lambda name: True)
+    obey_graph(pane_key, "", lambda name: st.session_state.update(selected=name), lambda path: None, lambda name: True)
 for column, key, unfolded in zip(st.columns(2), ("before", "after"), (set(view.module_classes), set[str]())):
     with column:
         picture = layout(visible(view, unfolded))

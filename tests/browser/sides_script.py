@@ -50,6 +50,7 @@ state.runs = state.get("runs", 0) + 1
 for pane_key in ("left", "graph"):
     obey_graph(
         pane_key,
+        "",
         lambda name: state.update(selected=name),
         lambda path: state.update(unfolded=state.unfolded ^ {path}),
         lambda name: True,

@@ -77,20 +77,13 @@ class Visitor:
     async def switch(self, label: str, on: bool) -> float:
         """Move a switch; return the seconds until the page shows its effect."""
         identity = self.widgets["bidi_component fxopt_passes"]
-        self._acts += 1
-        acts = [[self._acts, "on" if on else "off", self.switches[label][0]]]
-        told = json.dumps({"acts": {"session": self._session, "acts": acts}})
-        self._states[identity] = WidgetState(id=identity, json_value=told)
-        self.texts = []
+        self._tell(identity, "acts", "on" if on else "off", self.switches[label][0])
         return await self._run(ClientState(fragment_id=self.fragments[identity]), lambda: bool(self.texts))
 
     async def select(self, node: str) -> float:
         """Click on a node in the graph; return the seconds until the inspector names it."""
         identity = self.widgets["bidi_component fxopt_graph"]
-        self._acts += 1
-        told = json.dumps({"events": [[self._acts, "select", node]]})
-        self._states[identity] = WidgetState(id=identity, json_value=told)
-        self.texts = []
+        self._tell(identity, "events", "select", node)
         return await self._run(ClientState(), lambda: any(node in text.replace("\\", "") for text in self.texts))
 
     async def open_tab(self, name: str, awaited: str) -> float:
@@ -115,6 +108,13 @@ class Visitor:
         state = ClientState()
         state.widget_states.widgets.append(value)
         await self._run(state, lambda: bool(self.toasts if is_told else self.texts))
+
+    def _tell(self, component: str, entry: str, kind: str, name: str) -> None:
+        """Let the state of a component hold an act, of the session whose list of passes came last."""
+        self._acts += 1
+        told = json.dumps({entry: {"session": self._session, "acts": [[self._acts, kind, name]]}})
+        self._states[component] = WidgetState(id=component, json_value=told)
+        self.texts = []
 
     async def _run(self, state: ClientState, there: Callable[[], bool]) -> float:
         """Ask for a run, and wait until one has ended and the awaited element is there."""

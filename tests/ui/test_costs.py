@@ -13,7 +13,7 @@ from fxopt.evidence import critical_path, work_costs
 from fxopt.evidence.work import work_by_unit
 from fxopt.ui import costs, limits, waiting
 from fxopt.ui.viewing import select
-from tests.ui.visitor import FOLD, session, switch, texts
+from tests.ui.visitor import FOLD, message, session, switch, texts
 
 
 def sent(app: AppTest) -> dict[str, Any]:
@@ -107,12 +107,13 @@ def test_the_table_of_nodes_tells_costs_and_the_critical_path(app: AppTest) -> N
 
 def test_acts_in_the_graph_are_done_once_each_in_their_order(app: AppTest) -> None:
     unfolded = session(app).view.unfolded
-    app.session_state["graph"] = {"events": [[1, "select", "stem_relu"], [2, "fold", "stem"], [3, "select", "@stem"]]}
+    acts = [1, "select", "stem_relu"], [2, "fold", "stem"], [3, "select", "@stem"]
+    app.session_state["graph"] = {"events": message(session(app), *acts)}
     app.run()
     assert session(app).view.unfolded == unfolded - {"stem"}
     assert session(app).view.selected == "@stem"
     assert sent(app)["heard"] == 3
-    app.session_state["graph"] = {"events": [[3, "select", "@stem"], [4, "select", None]]}
+    app.session_state["graph"] = {"events": message(session(app), [3, "select", "@stem"], [4, "select", None])}
     app.run()
     assert (session(app).view.selected, session(app).view.unfolded) == ("", unfolded - {"stem"})
 

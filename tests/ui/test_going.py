@@ -9,17 +9,17 @@ from streamlit.testing.v1 import AppTest
 from fxopt.ui import graph_panel, keys
 from fxopt.ui.going import go_to, move_of
 from fxopt.ui.viewing import fold, unfold
-from tests.ui.visitor import FOLD, act, assert_usable, session, switch, texts
+from tests.ui.visitor import FOLD, act, assert_usable, message, session, switch, texts
 
 
 def test_a_step_to_a_site_opens_what_hides_it_and_folds_what_the_step_before_opened(app: AppTest) -> None:
     of = session(app)
     unfold(of, frozenset())
     heard = keys.Heard()
-    keys.act(of, heard, [[1, "ArrowRight", None]])
+    keys.act(of, heard, message(of, [1, "ArrowRight", None]))
     assert (of.view.selected, of.open_modules) == ("stem_norm", {"stem"})
     assert of.view.gone_to[1:] == ("stem_norm", "site 1 of 4")
-    keys.act(of, heard, [[2, "ArrowRight", None]])
+    keys.act(of, heard, message(of, [2, "ArrowRight", None]))
     assert of.view.selected == of.view.gone_to[1] != "stem_norm"
     assert "stem" not in of.open_modules
     fold(of, "residual")

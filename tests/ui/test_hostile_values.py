@@ -18,7 +18,7 @@ from fxopt.ui.keys import Heard, act
 from fxopt.ui.open_model import captured
 from fxopt.ui.session import Session
 from fxopt.ui.viewing import select
-from tests.ui.visitor import assert_usable, session, texts
+from tests.ui.visitor import assert_usable, message, session, texts
 
 TEXTS = (
     "", " ", "a" * 300, "/" + "x" * 300, "b" * 100_000, "a/" * 3000, "a\0b", "two\nlines", "🎉🤖",
@@ -56,7 +56,7 @@ def assert_sound(app: AppTest) -> None:
 def assert_next_act_works(app: AppTest) -> None:
     heard = sent(app, "keys")["heard"]
     before = session(app).view.looked_at
-    app.session_state["keys"] = {"pressed": [[heard + 1, "ArrowDown"]]}
+    app.session_state["keys"] = {"pressed": message(session(app), [heard + 1, "ArrowDown"])}
     app.run()
     assert session(app).view.looked_at != before
     assert_sound(app)
@@ -84,8 +84,8 @@ def type_into_every_field(app: AppTest, text: str) -> None:
 def send_to_every_component(app: AppTest, values: Iterator[Any]) -> None:
     for component, entry in COMPONENTS:
         value = next(values)
-        of_list = component == "pass list"
-        app.session_state[component] = {entry: {"session": session(app).identity, "acts": value} if of_list else value}
+        is_told = component != "hover" and isinstance(value, list)
+        app.session_state[component] = {entry: message(session(app), *value) if is_told else value}
     app.run()
 
 
@@ -195,8 +195,8 @@ def _random(order: random.Random, depth: int) -> Any:
 
 def test_a_message_with_a_hundred_thousand_acts_does_a_few_and_says_so(app: AppTest) -> None:
     before = session(app).view.unfolded
-    app.session_state["graph"] = {"events": [[i, "fold", "stem"] for i in range(1, 100_001)]}
-    app.session_state["keys"] = {"pressed": [[i, "ArrowDown"] for i in range(1, 20_001)]}
+    app.session_state["graph"] = {"events": message(session(app), *([i, "fold", "stem"] for i in range(1, 100_001)))}
+    app.session_state["keys"] = {"pressed": message(session(app), *([i, "ArrowDown"] for i in range(1, 20_001)))}
     app.run()
     assert_sound(app)
     assert session(app).view.unfolded == before  # an even number of them
@@ -208,7 +208,12 @@ def test_a_message_with_a_hundred_thousand_acts_does_a_few_and_says_so(app: AppT
 
 def test_acts_end_when_their_sender_has_left(session_of_digits: Session) -> None:
     heard, here = Heard(), iter([True, True, False])
-    act(session_of_digits, heard, [[i, "ArrowDown"] for i in range(1, 50)], lambda: next(here))
+    act(
+        session_of_digits,
+        heard,
+        message(session_of_digits, *([i, "ArrowDown"] for i in range(1, 50))),
+        lambda: next(here),
+    )
     assert heard.number == 2
 
 
@@ -220,7 +225,7 @@ def test_an_act_that_fails_leaves_the_session_as_it_was(app: AppTest, monkeypatc
     before = session(app).view
     monkeypatch.setattr("fxopt.workbench.Workbench.undo", half_done)
     monkeypatch.setattr("fxopt.ui.keys._ACTS", {"undo": lambda session: half_done(session)})
-    app.session_state["keys"] = {"pressed": [[1, "undo"]]}
+    app.session_state["keys"] = {"pressed": message(session(app), [1, "undo"])}
     app.run()
     assert session(app).view == before
     assert "half done" in app.toast[0].value

@@ -14,6 +14,7 @@ from fxopt.ui.pass_list import described_list
 from fxopt.ui.session import Session
 from fxopt.ui.switches import as_class, place_of_copies, widget_of
 from fxopt.workbench.copies import Family
+from tests.ui.visitor import message
 
 MERGE, DIVIDE, BIAS = "MergeLinears", "ChangeTrueDivToMulByInverse", "FuseBiasInLinear"
 
@@ -29,7 +30,7 @@ def letter(session: Session, name: str) -> str:
 
 
 def send(session: Session, heard: Heard, *acts: tuple[int, str, str]) -> None:
-    assert act(session, heard, [list(one) for one in acts]) == ""
+    assert act(session, heard, message(session, *acts)) == ""
 
 
 def test_an_act_that_is_sent_until_it_is_heard_is_done_once(visited: Session) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from fxopt import MergeLinears
 from fxopt.core import GraphIndex, Match, Pass, Rewriter
 from fxopt.edits import Delete
 from fxopt.ui import keys
+from fxopt.ui.session import Session
 from fxopt.ui.viewing import look_at, select
 from fxopt.workbench import Workbench
 from tests.ui.visitor import (
@@ -23,6 +25,7 @@ from tests.ui.visitor import (
     badge,
     checkbox,
     marks,
+    message,
     metrics,
     pass_lines,
     passes,
@@ -150,20 +153,31 @@ def test_one_site_that_others_rest_on_is_asked_about_too(merged: AppTest) -> Non
     assert session(merged).workbench.state_of(MERGE).sites_on == 0
 
 
-def test_an_act_in_the_list_of_one_model_is_left_where_another_has_opened_meanwhile(app: AppTest) -> None:
-    def send(number: int, identity: str) -> None:
-        look = [number, "look", session(app).styles[MERGE].letter]
-        app.session_state["pass list"] = {"acts": {"session": identity, "acts": [look]}}
+def test_an_act_at_one_model_is_left_where_another_has_opened_meanwhile(app: AppTest) -> None:
+    components = {
+        "pass list": ("acts", "look", session(app).styles[MERGE].letter),
+        "keys": ("pressed", "Enter"),
+        "graph": ("events", "select", "patches"),
+    }
 
-    before = passes(app)["session"]
+    def send(number: int, of: Session) -> None:
+        for key, (entry, *told) in components.items():
+            app.session_state[key] = {entry: message(of, [number, *told])}
+        app.run()
+
+    before = session(app)
     app.selectbox(key="model").set_value("digits_transformer").run()
+    another = session(app)
+    seen = another.view
     send(1, before)
-    app.run()
-    assert session(app).view.looked_at != MERGE
-    assert passes(app)["heard"] == 1, "the browser sends it no longer"
-    send(2, passes(app)["session"])
-    app.run()
-    assert session(app).view.looked_at == MERGE
+    assert another.view == seen
+    assert not another.workbench.acts
+    sent = [json.loads(one.proto.json) for one in app.get("bidi_component") if '"session"' in one.proto.json]
+    assert [one["heard"] for one in sent] == [1, 1, 1], "the browser sends it no longer"
+    assert {one["session"] for one in sent} == {another.identity}
+    send(2, another)
+    assert (another.view.looked_at, another.view.selected) == (MERGE, "patches")
+    assert len(another.workbench.acts) == 1
 
 
 def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: AppTest) -> None:
@@ -231,7 +245,7 @@ def test_a_model_in_which_no_pass_acts_says_what_is_there_and_what_to_do(app: Ap
 
 def press(app: AppTest, *names: str) -> None:
     heard = keys.Heard()
-    keys.act(session(app), heard, list(enumerate(names, 1)))
+    keys.act(session(app), heard, message(session(app), *enumerate(names, 1)))
     assert heard.number == len(names)
     app.run()
 
@@ -263,7 +277,7 @@ def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> Non
 def test_a_press_that_was_heard_acts_once(app: AppTest) -> None:
     heard = keys.Heard()
     for _ in range(2):
-        keys.act(session(app), heard, [(1, "f")])
+        keys.act(session(app), heard, message(session(app), (1, "f")))
     assert session(app).view.looked_at == "FuseBatchNorm1dInLinear"
 
 

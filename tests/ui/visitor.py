@@ -56,11 +56,16 @@ class Switch:
         return act(self.app, "on" if on else "off", self.about)
 
 
+def message(of: Session, *acts: Any) -> dict[str, Any]:
+    """The message by which the browser tells of acts in a session, ``(number, kind, about)``."""
+    return {"session": of.identity, "acts": [*acts]}
+
+
 def act(app: AppTest, kind: str, about: str = "") -> AppTest:
     """Do an act in the list of passes, as a browser sends it, about a pass by its name; the page is to be run then."""
     styles = session(app).styles
     about = styles[about].letter if about in styles else about
-    assert pass_acts.act(session(app), Heard(), [[1, kind, about]]) == ""
+    assert pass_acts.act(session(app), Heard(), message(session(app), [1, kind, about])) == ""
     return app
 
 

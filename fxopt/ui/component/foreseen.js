@@ -57,8 +57,8 @@ export class Word {
   }
 
   show(data, picture) {
-    const { heard, selected, goneTo } = this.data;
-    this.pane.show({ ...data, heard, selected, goneTo }, picture.scene(data.side ?? "after"));
+    const { session, heard, selected, goneTo } = this.data;
+    this.pane.show({ ...data, session, heard, selected, goneTo }, picture.scene(data.side ?? "after"));
   }
 
   end() {

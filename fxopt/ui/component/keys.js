@@ -8,6 +8,7 @@ import { fxopt } from "./shared.js";
 const TO_PYTHON = new Set([
   "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Enter", "f", "r", "?", "undo", "redo", "earlier", "later",
 ]);
+const EVERYWHERE = ["?", "step"]; // as in keys.py
 const FORESEEN = { undo: "icon-undo", redo: "icon-redo" }; // what the same is called as a button; see foreseen.js
 const TO_GRAPH = {
   "/": (pane) => pane.chrome.find.select(),
@@ -22,11 +23,11 @@ const listeners = new WeakMap();
 export default function ({ data, parentElement, setStateValue }) {
   let listener = listeners.get(parentElement);
   if (!listener) {
-    listener = new Listener(data.heard);
+    listener = new Listener();
     listeners.set(parentElement, listener);
   }
-  listener.send = (presses) => setStateValue("pressed", presses);
-  listener.heard(data.heard);
+  listener.send = (message) => setStateValue("pressed", message);
+  listener.acts.take(data);
   return () => {
     listener.ending.abort();
     listeners.delete(parentElement);
@@ -34,9 +35,9 @@ export default function ({ data, parentElement, setStateValue }) {
 }
 
 class Listener {
-  constructor(heard) {
-    this.acts = new Acts(heard);
-    /** @type {(presses: import("./acts.js").Act[]) => void} */
+  constructor() {
+    this.acts = new Acts(EVERYWHERE);
+    /** @type {(message: import("./acts.js").Message) => void} */
     this.send = () => {};
     this.ending = new AbortController();
     // Before Streamlit, which has r and c for itself (the latter clears the caches of every visitor).
@@ -45,10 +46,6 @@ class Listener {
     new Drag((act) => this.tell(act), this.ending.signal);
     new Lookout(this.ending.signal, (search) => this.send(this.acts.add("step", search)));
     fxopt.keys = this; // see foreseen.js
-  }
-
-  heard(number) {
-    this.acts.heard(number);
   }
 
   press(event) {

@@ -10,23 +10,22 @@ import { fxopt } from "./shared.js";
 const lists = new WeakMap();
 
 class PassList {
-  constructor(parent, heard) {
-    this.acts = new Acts(heard);
+  constructor(parent) {
+    this.acts = new Acts();
     this.root = document.createElement("div");
     this.root.className = "pass-list";
     const style = document.createElement("style");
     style.textContent = LIST_STYLES;
     parent.append(style, this.root);
-    /** @type {(acts: import("./acts.js").Act[]) => void} */
+    /** @type {(message: import("./acts.js").Message) => void} */
     this.send = () => {};
     this.does = (/** @type {string} */ kind, about = "") => this.tell(kind, about);
     fxopt.passes = this; // see foreseen.js
   }
 
   take(data) {
-    if (data.session !== this.data?.session) this.acts.drop(); // they are about another model
     this.data = data;
-    this.acts.heard(data.heard);
+    this.acts.take(data);
     this.draw();
   }
 
@@ -57,10 +56,10 @@ class PassList {
 fxopt.showPasses = ({ data, parentElement, setStateValue }) => {
   let list = lists.get(parentElement);
   if (!list) {
-    list = new PassList(parentElement, data.heard);
+    list = new PassList(parentElement);
     lists.set(parentElement, list);
   }
-  list.send = (acts) => setStateValue("acts", { session: list.data.session, acts });
+  list.send = (message) => setStateValue("acts", message);
   list.take(data);
   return () => {
     list.end();

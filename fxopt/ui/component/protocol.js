@@ -8,7 +8,10 @@ import { boxOf } from "./selection.js";
 
 // Show `data` in a pane, on the boxes of `scene`.
 export function showData(pane, data, scene) {
-  pane.acts.heard(data.heard ?? 0);
+  if (!pane.acts.take(data)) {
+    clearTimeout(pane.timer); // of a selection among other nodes
+    pane.menu.close();
+  }
   pane.key = data.key;
   pane.dim = Boolean(data.dim);
   pane.foldable = data.foldable ?? true;
