@@ -48,8 +48,8 @@ def lesson_step(session: Session, way: Progress) -> None:
         _question(session, way, step.question)
     if way.is_passed:
         _passed(session, way)
-    elif not way.awaits_prediction and not state.is_done and not state.is_judged:
-        st.caption(_NOW_DO_IT if step.done is not None else _NOT_SHOWN)
+    elif not state.is_judged:
+        _next_act(way)
     _hints(session, way)
     _aside(session, way)
 
@@ -96,30 +96,42 @@ def _question(session: Session, way: Progress, question: Question) -> None:
     state, key = way.now, _key(way)
     if state.answer is not None and key not in st.session_state:  # back at a step that was left, or after a reload
         st.session_state[key] = int(state.answer) if question.choices else f"{state.answer:g}"
-    st.markdown(f"**{filled(question.text, state.before)}**")
-    if question.choices:
-        st.radio(
-            "Your answer",
-            range(len(question.choices)),
-            index=None,
-            format_func=[filled(choice.text, state.before) for choice in question.choices].__getitem__,
-            key=key,
-            label_visibility="collapsed",
-            disabled=state.is_right,
-        )
-    else:
-        st.text_input("Your number", key=key, placeholder="a number", label_visibility="collapsed", max_chars=40,
-                      disabled=state.is_right)  # fmt: skip
-    if state.is_right:
-        st.success("The run agrees with you.", icon=":material/check:")
-        return
-    label = "Answer again" if state.is_judged else "Change my prediction" if state.answer is not None else "Predict"
-    _button(session, label, "predict", _predict, primary=state.answer is None or state.is_judged)
+    with st.container(key="question"):
+        st.markdown(f"**{filled(question.text, state.before)}**")
+        if question.choices:
+            st.radio(
+                "Your answer",
+                range(len(question.choices)),
+                index=None,
+                format_func=[filled(choice.text, state.before) for choice in question.choices].__getitem__,
+                key=key,
+                label_visibility="collapsed",
+                disabled=state.is_right,
+            )
+        else:
+            st.text_input("Your number", key=key, placeholder="a number", label_visibility="collapsed", max_chars=40,
+                          disabled=state.is_right)  # fmt: skip
+        if state.is_right:
+            st.success("The run agrees with you.", icon=":material/check:")
+            return
+        label = "Answer again" if state.is_judged else "Change my prediction" if state.answer is not None else "Predict"
+        _button(session, label, "predict", _predict, primary=state.answer is None or state.is_judged)
     if state.is_judged:
         with st.container(key="counter example"):
             st.warning(filled(state.counter_example, state.after), icon=":material/error:")
-    elif state.answer is not None:
-        st.caption(f"Your prediction: {_answer(question, state.answer, way)}")
+
+
+def _next_act(way: Progress) -> None:
+    """Draw the act that comes next: that of the prediction is the button of the question."""
+    step, state = way.step, way.now
+    told = []
+    if step.question is not None and state.answer is not None:
+        told.append(f"Your prediction: {_answer(step.question, state.answer, way)}")
+    if not way.awaits_prediction and not state.is_done:
+        told.append(_NOW_DO_IT if step.done is not None else _NOT_SHOWN)
+    if told:
+        with st.container(key="next act"):
+            st.caption("\n\n".join(told))
 
 
 def _answer(question: Question, answer: float, way: Progress) -> str:

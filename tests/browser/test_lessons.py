@@ -41,6 +41,8 @@ ANSWERS: dict[str, tuple[str | int, ...]] = {
 
 
 WAIT_MS = 60_000
+LINES_OF_TEXT, LINE_HEIGHT = 4, 30
+"""So many are seen of the text of a step, before anything is scrolled; and their height in pixels."""
 
 
 def sees(part: Locator) -> None:
@@ -53,6 +55,10 @@ class Learner:
     def __init__(self, visitor: Visitor) -> None:
         self.visitor, self.page = visitor, visitor.page
         self.panel = self.page.get_by_test_id("stSidebar")
+
+    def takes_large_type(self) -> None:
+        self.page.get_by_role("button", name="Large type").click()
+        self.page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
 
     def opens(self, lesson: Lesson) -> None:
         if not self.page.locator(".st-key-close-lessons").count():
@@ -73,6 +79,7 @@ class Learner:
                 sees(self.panel.get_by_role("button", name="Begin it anew"))
             if step.highlight:
                 sees(self.page.locator(".lesson-outline:visible").first)
+            self.sees_what_is_asked(step)
             if step is lesson.steps[0]:
                 self.asks_for_hints()
             if step.question is None:
@@ -85,6 +92,21 @@ class Learner:
             picture(self.page, f"{lesson.id} {step.id} right")
             if step is not lesson.steps[-1]:
                 self.page.locator(".st-key-next-step button").click()
+
+    def sees_what_is_asked(self, step: Step) -> None:
+        """See, as a step begins and without scrolling, the first lines of its text, and what it asks for."""
+        asked = self.panel.locator(".st-key-next-act" if step.question is None else ".st-key-question")
+        parts = asked.locator("p:visible, label:has(input), input[type=text], button")
+        expect(parts.last).to_be_visible(timeout=WAIT_MS)
+        for part in parts.all():
+            expect(part).to_be_in_viewport(ratio=1, timeout=WAIT_MS)
+        picture(self.page, f"{step.title} begins")
+        part = '[data-testid="stElementContainer"]'
+        text, question = self.panel.locator(f"{part}:has(h3) + {part}").bounding_box(), asked.bounding_box()
+        assert text is not None
+        assert question is not None
+        room = question["y"] - text["y"]
+        assert room >= min(LINES_OF_TEXT * LINE_HEIGHT, text["height"]), f"{room} pixels for the text"
 
     def asks_for_hints(self) -> None:
         for number in range(1, 4):
@@ -238,6 +260,23 @@ CIRCLES = """() => {
 }"""
 """The contrast of the circle of each answer with the panel (WCAG 1.4.11 asks for 3)."""
 
+BROKEN = """() => {
+  const content = document.querySelector("[data-testid=stSidebarUserContent]");
+  const codes = [...content.querySelectorAll(":not(pre) > code")].filter((one) => one.textContent.length <= 12);
+  const broken = new Set(codes.length ? [] : ["there is no code"]);
+  for (let width = 200; width <= 300; width += 2) {
+    content.style.width = `${width}px`;
+    for (const one of codes) {
+      const text = document.createRange();
+      text.selectNodeContents(one);
+      if (new Set([...text.getClientRects()].map((box) => box.top)).size > 1) broken.add(one.textContent);
+    }
+  }
+  content.style.width = "";
+  return [...broken];
+}"""
+"""The pieces of short code in the sentences of the panel that stand in two lines, at some width of the panel."""
+
 
 def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step_but_no_sent_link_does(
     page: Page, with_code: str, browser: Browser
@@ -256,6 +295,7 @@ def test_the_panel_has_no_serious_fault_and_a_reload_comes_back_to_the_step_but_
     learner.gives(1)
     learner.panel.get_by_text("Your prediction").wait_for()
     learner.acts(step)
+    assert page.evaluate(BROKEN) == []
     told = learner.hears("")
     assert "identical bits" in told
     expect(page.locator(".lesson-status")).to_have_text(told.strip())
@@ -296,9 +336,9 @@ WALKED = [lesson.id for lesson in lessons()]
 @pytest.mark.parametrize("name", WALKED)
 def test_a_lesson_is_walked_with_each_wrong_answer_first_and_ends_with_its_code(name: str, learner: Learner) -> None:
     lesson = lesson_named(name)
-    learner.page.set_viewport_size(
-        {"width": 1280, "height": 720}
-    )  # where a judgement comes below the edge of the panel
+    # Large type on a small window, where questions and judgements have their place below the edge of the panel.
+    learner.page.set_viewport_size({"width": 1280, "height": 720})
+    learner.takes_large_type()
     learner.opens(lesson)
     learner.walks(lesson)
     expect(learner.page.locator(".lesson-outline")).to_have_count(0, timeout=WAIT_MS)
