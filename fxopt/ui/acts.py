@@ -13,8 +13,9 @@ from fxopt.ui.fault import all_or_nothing
 from fxopt.ui.outcomes import EditOutcome, RecipeOutcome
 from fxopt.ui.session import Session
 from fxopt.ui.switches import widget_of
-from fxopt.ui.view_state import Question
+from fxopt.ui.view_state import Compared, Question
 from fxopt.workbench import Choice, Sites
+from fxopt.workbench.comparing import between
 
 P = ParamSpec("P")
 
@@ -138,24 +139,33 @@ def go_to_act(session: Session, number: int) -> None:
     """Go to the state after the first `number` acts of the time line; the later ones stay."""
     _close(session)
     session.workbench.go_to(min(number, len(session.workbench.acts)))
-    end_of_act(session)
+    session.view = replace(session.view, compared=None)
 
 
 @alone
-def compare_act(session: Session, number: int) -> None:
-    """Go to the state after act `number` of the time line, and show its changes alone, in Diff."""
+def compare_acts(session: Session, start: int, end: int) -> None:
+    """Compare the states after `start` and after `end` acts of the time line; the graph goes to the second one.
+
+    Both are shown in Diff, or side by side where that is chosen.
+    """
     _close(session)
     bench = session.workbench
-    if not 0 < number <= len(bench.acts):  # a newer act may have ended those that were undone
-        return
-    bench.go_to(number)
-    session.view = replace(session.view, together="Diff", since=(bench.acts[number - 1].before, bench.choices))
+    if start == end or not all(0 <= number <= len(bench.acts) for number in (start, end)):
+        return  # a newer act may have ended those that were undone
+    difference, before = between(bench, start, end), session.compared_acts
+    compared = Compared(start, end, difference, bench.acts_done if before is None else before.back)
+    bench.go_to(end)
+    session.view = replace(session.view, together=session.view.together or "Diff", compared=compared)
 
 
 @alone
-def end_of_act(session: Session) -> None:
-    """Compare with the original graph again."""
-    session.view = replace(session.view, since=None)
+def end_comparison(session: Session) -> None:
+    """Compare with the original graph again, where the graph was before."""
+    compared = session.compared_acts
+    if compared is not None:
+        _close(session)
+        session.workbench.go_to(min(compared.back, len(session.workbench.acts)))
+    session.view = replace(session.view, compared=None)
 
 
 @alone

@@ -83,9 +83,12 @@ def costs_of(session: Session, shown: Shown, *, unit: Unit | None = None, waitin
 
 
 def known_flops(session: Session) -> tuple[Costs, Costs] | None:
-    """Return the FLOPs before and now where they were counted, whatever is chosen since; None else."""
+    """Return the FLOPs of the two compared graphs where they were counted, whatever is chosen since; None else."""
     now: Shown = "Now" if session.workbench.is_changed else "Original"
-    jobs = [session.memo.known(f"work of {shown}", _key(session, shown)) for shown in ("Original", now)]
+    kept = [(f"work of {shown}", _key(session, shown)) for shown in ("Original", now)]
+    if session.since is not None and any(choice.on for choice in session.since):
+        kept[0] = "work of Now", session.since
+    jobs = [session.memo.known(*one) for one in kept]
     counted = [job.result for job in jobs if job is not None and job.result is not None]
     if len(counted) < len(jobs):
         return None

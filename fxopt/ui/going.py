@@ -45,15 +45,15 @@ def move_of(session: Session) -> tuple[str, str, str]:
     """Return the last move of the graph: its key, the node that it goes to, and a few words.
 
     In Diff, other choices of passes are a move to the change that the last act made, unless the visitor went to a node
-    at them; so is the comparison of one act.
+    at them; so is the comparison of two states of the time line.
     """
     number, name, told = session.view.gone_to
     choices = session.workbench.choices
     if session.view.together != "Diff" or not session.is_compared or session.view.gone_at == choices:
         return str(number), name, told
-    act = session.act_compared
+    act = session.difference
     if act is not None:
-        return f"{number} {hash(choices)} act", next(iter(act.nodes), ""), act.sentence
+        return f"{number} {hash((act.before, choices))} acts", next(iter(act.nodes), ""), told_compared(session)
     first = _newest_change(session)
     alike = f", one of {first.copies} copies" if first.copies > 1 else ""
     return f"{number} {hash(choices)}", first.nodes[0], f"{session.called(first.pass_name)}{alike}"
@@ -68,11 +68,21 @@ def _newest_change(session: Session) -> Representative:
 
 
 def note_on(session: Session) -> str:
-    """Return the note on the act that is compared alone, and on changes that Diff keeps folded."""
-    left, act = session.opening.left, session.act_compared
-    alone = f"Act {session.act_alone} alone: {act.sentence}" if act is not None else ""
+    """Return the note on the states that are compared, and on changes that Diff keeps folded."""
+    left = session.opening.left
     folded = f"{counted(left, 'change')} more, folded: there is no room for all" if left else ""
-    return "; ".join(filter(None, (alone, folded)))
+    return "; ".join(filter(None, (told_compared(session), folded)))
+
+
+def told_compared(session: Session) -> str:
+    """Return the two compared states of the time line and their difference in a sentence; empty if there are none."""
+    compared = session.compared_acts
+    if compared is None:
+        return ""
+    if compared.is_one_act:
+        return f"Act {compared.end} alone: {compared.difference.sentence}"
+    start, end = (f"act {number}" if number else "the original" for number in (compared.start, compared.end))
+    return f"From {start} to {end}: {compared.difference.sentence}"
 
 
 @alone

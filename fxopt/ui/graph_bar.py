@@ -66,7 +66,7 @@ def _folding(session: Session) -> None:
 def _show(session: Session) -> None:
     chosen = st.session_state["shown"]
     if chosen in get_args(Together):
-        session.view = replace(session.view, together=chosen, since=None)
+        session.view = replace(session.view, together=chosen)
         session.view = replace(session.view, shown=newest_with(session, session.view.selected))
     elif chosen in get_args(Shown):  # after a run in which it was absent, Streamlit has None there
-        session.view = replace(session.view, shown=chosen, together=None, since=None)
+        session.view = replace(session.view, shown=chosen, together=None, compared=None)

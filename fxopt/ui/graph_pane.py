@@ -59,7 +59,7 @@ def draw_pane(
         gone_to=(*move_of(session), is_whole),
         note=note_on(session),
         height=HEIGHT,
-        title=f"Graph of {session.opened.source.title}, {shown.lower()}",
+        title=f"Graph of {session.opened.source.title}, {_titled(session, shown)}",
         subject=session.opened.source.key,
         side=SIDES[shown],
         related=families(
@@ -76,6 +76,14 @@ def draw_pane(
         session.foreseen.painted(
             (key, look_at_end(session, (session.workbench.choices, session.view.looked_at))), painted
         )
+
+
+def _titled(session: Session, shown: str) -> str:
+    """Return the title of a pane; of a compared state of the time line, the act after which it is."""
+    compared = session.compared_acts
+    numbers = {"Original": compared.start, "Now": compared.end} if compared is not None else {}
+    number = numbers.get(shown, 0)
+    return f"after act {number}" if number else shown.lower()
 
 
 def _touched(site: SiteState) -> tuple[str, ...]:
@@ -109,8 +117,8 @@ def _became(session: Session, picture: PackedLayout) -> tuple[tuple[int, int], .
 
 
 def _steps(session: Session, picture: PackedLayout) -> tuple[Step, ...]:
-    """Return the sites that are on, as they run; or the act that is compared alone, where it has turned sites off."""
-    act = session.act_compared
+    """Return the sites that are on, as they run; or the difference of two compared states, where sites went off."""
+    act = session.difference
     if act is not None and act.went:
         return steps_of([(act.sentence, act.nodes)], picture.before, picture.graph)
     sites = sites_to_play(map(session.in_comparison, session.workbench.states))

@@ -24,7 +24,7 @@ from fxopt.ui.memo import RECENT, Memo
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.outcomes import EditOutcome, RecipeOutcome
 from fxopt.ui.pictures import PackedLayout
-from fxopt.ui.view_state import Shown, ViewState
+from fxopt.ui.view_state import Compared, Shown, ViewState
 from fxopt.view import GraphView, PassStyle, styles_of
 from fxopt.view.revealing import Opening, opening_for
 from fxopt.workbench import Choice, PassState, Workbench
@@ -152,14 +152,14 @@ class Session:
         if self.view.together != "Diff" or not self.is_compared:
             return Opening(frozenset())
         views = [self.view_of("Original"), self.view_of("Now")]
-        act, unfolded = self.act_compared, self.view.unfolded
+        act, unfolded = self.difference, self.view.unfolded
         groups = [one.nodes for one in self.changes] or ([act.nodes] if act is not None else [])
         key = (self.workbench.choices, unfolded, self.since)
         return self.memo.remember("opening", key, lambda: opening_for(views, groups, unfolded), answers=RECENT)
 
     @property
     def changes(self) -> tuple[Representative, ...]:
-        """The sites that are on, or of the compared act alone, one for all of its copies."""
+        """The sites that are on, or that came between two compared states, one for all of its copies."""
         bench, views = self.workbench, (self.view_of("Original"), self.view_of("Now"))
         return self.memo.remember(
             "changes",
@@ -176,20 +176,21 @@ class Session:
         return self.memo.remember("descent", self.workbench.choices, lambda: descent(self.workbench), answers=RECENT)
 
     @property
+    def compared_acts(self) -> Compared | None:
+        """The states of the time line that are compared; None where the graph is compared with the original."""
+        compared = self.view.compared
+        return compared if compared is not None and compared.difference.after == self.workbench.choices else None
+
+    @property
     def since(self) -> tuple[Choice, ...] | None:
-        """The choices before the act that is compared alone; None where the graph is compared with the original."""
-        since = self.view.since
-        return since[0] if since is not None and since[1] == self.workbench.choices else None
+        """The choices of the first of two compared states; None where the graph is compared with the original."""
+        return self.difference.before if self.difference is not None else None
 
     @property
-    def act_alone(self) -> int:
-        """The number of the act of the time line that is compared alone; 0 if none is."""
-        return self.workbench.acts_done if self.since is not None else 0
-
-    @property
-    def act_compared(self) -> Act | None:
-        """The act that is compared alone, if one is."""
-        return self.workbench.acts[self.act_alone - 1] if self.act_alone else None
+    def difference(self) -> Act | None:
+        """The difference between the two states that are compared, if two are."""
+        compared = self.compared_acts
+        return compared.difference if compared is not None else None
 
     @property
     def is_compared(self) -> bool:
@@ -206,12 +207,12 @@ class Session:
 
     @property
     def compared_states(self) -> list[PassState]:
-        """The passes and edits in the order of their letters, with the sites of the compared act alone, if one is."""
+        """The passes and edits in the order of their letters, without the sites that two compared states share."""
         return [self.in_comparison(state) for state in self.colored_states]
 
     def in_comparison(self, state: PassState) -> PassState:
-        """Return the state without the sites that were on before the compared act, if one is compared."""
-        act = self.act_compared
+        """Return the state without the sites that are on in both of two compared states, if two are compared."""
+        act = self.difference
         if act is None:
             return state
         sites = (site for site in state.sites if not site.on or (state.name, site.site) in act.came)
@@ -222,7 +223,7 @@ class Session:
         return self.workbench.current if shown == "Now" and self.workbench.is_changed else self.opened.pristine
 
     def view_of(self, shown: Shown) -> GraphView:
-        """Return one of the graphs of the picture as plain data; the first is that before a compared act."""
+        """Return one of the graphs of the picture as plain data; the first is the first of two compared states."""
         since = self.since
         if shown == "Original" and since is not None:
             return self.memo.remember("view before", since, lambda: GraphView.of(self.graph_before), answers=RECENT)

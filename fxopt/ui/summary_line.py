@@ -1,4 +1,4 @@
-"""The line above the graph: its figures before and now. A click on one opens its table."""
+"""The line above the graph: its figures before and now, or in two states that are compared. A click opens the table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from typing import get_args
 
 import streamlit as st
 
+from fxopt.evidence import parameter_table
 from fxopt.evidence.difference import Difference
 from fxopt.evidence.in_words import two_digits
 from fxopt.ui.costs import costs_of, counted_unit, known_flops
+from fxopt.ui.memo import RECENT
 from fxopt.ui.panel import panel
 from fxopt.ui.parameters_tab import parameters_of
 from fxopt.ui.session import Session
 from fxopt.ui.view_state import Shown
 from fxopt.ui.waiting import POLL_SECONDS
 from fxopt.workbench.summary import Summary, summary_of
+
+_NOT_BETWEEN = "It is told against the original alone, not between two entries of the time line."
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ def summary_line(session: Session) -> None:
 
 
 def _shown_by_line(session: Session) -> Hashable:
-    return session.workbench.choices, counted_unit(), _is_done(session.comparison), _is_done(session.measurement)
+    done = _is_done(session.comparison), _is_done(session.measurement)
+    return session.workbench.choices, session.since, counted_unit(), *done
 
 
 def _is_done(work: object) -> Hashable:
@@ -48,7 +53,9 @@ def _is_done(work: object) -> Hashable:
 
 def _draw(session: Session) -> None:
     figures = [*_counts(session), *_sizes(session), _flops(session), _error(session), _latency(session)]
-    st.html(f'<div class="summary" role="group" aria-label="Before and now">{"".join(map(_told, figures))}</div>')
+    compared = session.compared_acts
+    of = "Before and now" if compared is None else f"After act {compared.start} and after act {compared.end}"
+    st.html(f'<div class="summary" role="group" aria-label="{of}">{"".join(map(_told, figures))}</div>')
     if _is_counting(session):  # behind the line, which else would move by a place, and stand there twice for a moment
         st.fragment(_until_counted, run_every=POLL_SECONDS)(session)
 
@@ -66,7 +73,11 @@ def _told(figure: Figure) -> str:
 
 
 def _counts(session: Session) -> Iterator[Figure]:
-    before = session.opened.once.answer("summary", lambda: summary_of(session.graph_of("Original")))
+    since = session.since
+    if since is None:
+        before = session.opened.once.answer("summary", lambda: summary_of(session.graph_of("Original")))
+    else:
+        before = session.memo.remember("summary before", since, lambda: summary_of(session.graph_before), RECENT)
     now = session.memo.once("summary", lambda: summary_of(session.graph_of("Now")))
     yield Figure("nodes", "Nodes", f"{before.nodes:,}", f"{now.nodes:,}", _kinds(before, now))
     told = "Calls of linear layers, convolutions, matrix products and attention."
@@ -82,7 +93,13 @@ def _kinds(before: Summary, now: Summary) -> str:
 
 
 def _sizes(session: Session) -> Iterator[Figure]:
-    table = parameters_of(session)
+    key = session.since, session.workbench.choices
+    graphs = session.graph_before, session.graph_of("Now")
+    table = (
+        session.memo.remember("parameters between", key, lambda: parameter_table(*graphs), RECENT)
+        if session.since is not None
+        else parameters_of(session)
+    )
     before, now = table.before, table.after
     yield Figure("parameters", "Parameters", _short(before.parameters), _short(now.parameters), f"{now.parameters:,}.")
     old, new = (one.parameter_bytes + one.buffer_bytes for one in (before, now))
@@ -103,7 +120,7 @@ def _short(amount: int) -> str:
 
 def _flops(session: Session) -> Figure:
     told = "Counted once a click here opens the tab Cost, or a cost of FLOPs or bytes is chosen below the graph."
-    moved = counted_unit() == "byte"
+    moved = counted_unit() == "byte" and session.since is None
     costs = [costs_of(session, shown, unit="byte") for shown in get_args(Shown)] if moved else known_flops(session)
     if costs is None or None in costs:
         return Figure("FLOPs", "Cost", title=told)
@@ -124,6 +141,8 @@ def _until_counted(session: Session) -> None:
 
 def _error(session: Session) -> Figure:
     told = "The largest error of an output against the original; compared in the tab Numerics."
+    if session.since is not None:
+        return Figure("error", "Numerics", title=f"{told} {_NOT_BETWEEN}")
     done = session.comparison
     report = done.job.result if done is not None and done.choices == session.workbench.choices else None
     if not session.workbench.is_changed:
@@ -140,6 +159,8 @@ def _apart(difference: Difference) -> str:
 
 def _latency(session: Session) -> Figure:
     told = "Measured in the tab Latency."
+    if session.since is not None:
+        return Figure("latency", "Latency", title=f"{told} {_NOT_BETWEEN}")
     done = session.measurement
     report = done.job.result if done is not None and done.choices == session.workbench.choices else None
     if report is None or not report.rounds:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fxopt.workbench import Choice, Sites
+from fxopt.workbench.timeline import Act
 
 Shown = Literal["Original", "Now"]
 Together = Literal["Side by side", "Diff"]
@@ -21,6 +22,25 @@ class Question:
     """The sites that would go off too: pairs of pass name and site."""
     removes: bool = False
     """Whether it is an edit, to be taken off the workbench, instead of a pass to be turned off."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two states of the time line that are compared: the graph of the first takes the place of the original."""
+
+    start: int
+    """The number of acts after which the first one is."""
+    end: int
+    """That of the second one, at which the graph is meanwhile."""
+    difference: Act
+    """All that differs, as if one act had led from the first to the second."""
+    back: int
+    """The number of acts after which the graph was before: it goes back there at the end."""
+
+    @property
+    def is_one_act(self) -> bool:
+        """Whether the two are before and after an act."""
+        return self.end == self.start + 1
 
 
 @dataclass(frozen=True)
@@ -46,8 +66,8 @@ class ViewState:
     """The choices of passes when the visitor went there."""
     pointed_at: tuple[str, tuple[Choice, ...]] = ("", ())
     """The row of the list that the visitor points at, and the choices of passes when they did."""
-    since: tuple[tuple[Choice, ...], tuple[Choice, ...]] | None = None
-    """The choices before and after an act that is compared alone: before it takes the place of the original."""
+    compared: Compared | None = None
+    """The states of the time line that are compared with each other, for as long as the graph is at the second one."""
     listed: int = 0
     """The number of listed sites of the pass in focus, beyond the first few."""
     copies: frozenset[str] = frozenset()
@@ -70,4 +90,4 @@ class ViewState:
 
     def resumed(self) -> ViewState:
         """Return the state in which the same model goes on in another session: nothing is open to be answered."""
-        return replace(self, gone_at=(), pointed_at=("", ()), since=None, question=None)
+        return replace(self, gone_at=(), pointed_at=("", ()), compared=None, question=None)

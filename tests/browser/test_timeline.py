@@ -34,6 +34,17 @@ def test_an_act_is_pointed_at_compared_and_gone_to_by_pointer_and_by_keys(visit:
     visitor.wait(of % "truediv~" + " === 'removed'")
     visitor.wait(of % "merged" + " === ''")
 
+    page.get_by_role("combobox", name="Compare from").click()
+    page.get_by_role("option", name="Compare 0 · The model as it was opened").click()
+    visitor.sees("From the original to act 2: At once: ")
+    visitor.wait(of % "merged" + " === 'created'")
+    page.get_by_role("combobox", name="Compare to").click()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    visitor.sees("Act 1 alone: Merge linears at 2 sites")
+    page.get_by_role("button", name="End the comparison of act 1").click()
+    visitor.sees_badge("4 sites on")
+
     page.get_by_role("button", name="1 · Merge linears").focus()
     visitor.wait("view.stage.dataset.word === 'ACT 1'")
     page.keyboard.press("Enter")

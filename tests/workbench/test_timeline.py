@@ -13,6 +13,7 @@ from fxopt import (
     fingerprint,
 )
 from fxopt.edits import Delete, Insert, ReplaceModule, SetArgument
+from fxopt.workbench.comparing import between
 from tests.edits.model import small
 
 MERGE, FUSE, DIVIDE = "MergeLinears", "FuseBatchNorm2dInConv2d", "ChangeTrueDivToMulByInverse"
@@ -83,6 +84,29 @@ def test_choices_taken_over_at_once_are_one_act() -> None:
     first.edit(SetArgument("truediv", "args[1]", 2.0))
     second.choose(first.choices, first.edits)
     assert told(second) == [f"At once: {FUSING} at norm; Set args[1] of truediv to 2.0"]
+
+
+def test_any_two_states_are_compared_as_if_one_act_had_led_from_one_to_the_other() -> None:
+    wb = Workbench(small())
+    wb.turn_on(MERGE)
+    inserted = wb.edit(Insert("sub", "ReLU"))
+    wb.turn_on(FUSE)
+    wb.turn_off(MERGE)
+    wb.go_to(1)
+    merged, there = fingerprint(wb.current), wb.choices
+    both = between(wb, 1, 3)
+    assert both.sentence == f"At once: {inserted.summary}; {FUSING} at norm"
+    assert both.came == {(FUSE, "norm"), (inserted.name, "sub")}
+    assert not both.went
+    assert both.before == there
+    assert between(wb, 3, 1).went == both.came
+    assert between(wb, 3, 1).created == both.removed
+    assert between(wb, 0, 4).came == both.came, "what came and went in between is no difference"
+    assert between(wb, 4, 4).came == between(wb, 4, 4).went == frozenset()
+    for done in (-1, 5):
+        with pytest.raises(FxoptError, match="give 0 to 4"):
+            between(wb, 0, done)
+    assert (wb.acts_done, wb.choices, fingerprint(wb.current)) == (1, there, merged), "the workbench stays as it is"
 
 
 def test_any_act_is_gone_to_and_the_later_ones_stay_until_a_new_one() -> None:
