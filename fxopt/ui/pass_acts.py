@@ -102,10 +102,10 @@ def _go(session: Session, site: str) -> None:
 
 
 def _answer(session: Session, about: str) -> None:
-    """Answer the question about the pass with a letter, where it is still the one that is asked: "A yes", "A no"."""
-    letter, _, said = about.partition(" ")
-    state, question = _state_of(session, letter), session.view.question
-    if state is not None and question is not None and question.pass_name == state.name:
+    """Answer the question that is named, where it is still the one that is asked: "name yes", "name no"."""
+    name, _, said = about.partition(" ")
+    question = session.view.question
+    if question is not None and question.name == name:
         answer(session, said == "yes")
 
 

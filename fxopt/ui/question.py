@@ -19,6 +19,7 @@ def question_about(session: Session, name: str) -> dict[str, str] | None:
     named = "; ".join(f"{session.called(other)} at {_some(of)}" for other, of in sites.items())
     verb = "rests" if len(question.resting) == 1 else "rest"
     return {
+        "name": question.name,
         "told": f"{named} {verb} on this and would go off too; what still matches comes on again.",
         "yes": f"{'Remove' if question.removes else 'Turn off'} all the same",
         "no": "Keep it on",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from fxopt.workbench import Choice, Sites
+from fxopt.workbench.choosing import names_of
 from fxopt.workbench.timeline import Act
 
 Shown = Literal["Original", "Now"]
@@ -22,6 +24,13 @@ class Question:
     """The sites that would go off too: pairs of pass name and site."""
     removes: bool = False
     """Whether it is an edit, to be taken off the workbench, instead of a pass to be turned off."""
+
+    @property
+    def name(self) -> str:
+        """The name by which an answer tells the question that it is to."""
+        sites = None if self.sites is None else sorted(names_of(self.sites))
+        asked = repr((self.pass_name, sites, self.resting, self.removes))
+        return hashlib.blake2b(asked.encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)

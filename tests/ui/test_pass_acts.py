@@ -94,17 +94,21 @@ def test_the_same_model_at_other_sizes_obeys_the_acts_that_were_on_their_way(vis
     assert larger.identity == visited.identity
 
 
-def test_an_answer_is_to_the_question_about_its_pass(visited: Session) -> None:
+def test_an_answer_is_to_the_question_that_it_names(visited: Session) -> None:
     merge, bias = letter(visited, MERGE), letter(visited, BIAS)
-    send(visited, Heard(), (1, "on", merge), (2, "on", bias), (3, "off", merge))
+    first, second = (site.site for site in visited.workbench.state_of(MERGE).sites)
+    send(visited, Heard(), (1, "look", merge), (2, "on", merge), (3, "on", bias), (4, "off", f"{merge} {first}"))
+    earlier = visited.view.question
+    send(visited, Heard(), (1, "off", f"{merge} {second}"))
+    assert earlier is not None
     assert visited.view.question is not None
-    assert visited.view.question.pass_name == MERGE
-    send(visited, Heard(), (1, "answer", f"{bias} yes"))
+    assert visited.view.question.pass_name == earlier.pass_name == MERGE
+    send(visited, Heard(), (1, "answer", f"{earlier.name} yes"))
     assert visited.view.question is not None, "another one was asked meanwhile"
-    assert visited.workbench.state_of(MERGE).on
-    send(visited, Heard(), (1, "answer", f"{merge} yes"))
+    assert visited.workbench.state_of(MERGE).sites_on == 2
+    send(visited, Heard(), (1, "answer", f"{visited.view.question.name} yes"))
     assert visited.view.question is None
-    assert not visited.workbench.state_of(MERGE).on
+    assert [site.site for site in visited.workbench.state_of(MERGE).sites if site.on] == [first]
 
 
 @pytest.mark.parametrize("place", ["block*.operator.truediv", "block*.operator.truediv (2)", "3-layers", "linear_3"])

@@ -125,7 +125,7 @@ def question(app: AppTest) -> str:
 
 def answer(app: AppTest, said: str) -> AppTest:
     """Answer the question of the list; the page is to be run then."""
-    [asking] = [one["letter"] for one in rows(app) if one["question"]]
+    [asking] = [one["question"]["name"] for one in rows(app) if one["question"]]
     return act(app, "answer", f"{asking} {said}")
 
 

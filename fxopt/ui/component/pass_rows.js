@@ -16,7 +16,7 @@ export function row(pass, isOn, does) {
       byHand ? titleByHand(pass, does) : [line(pass), opener(pass, does)]),
     byHand && h("p", { class: "pass-note" }, byHand.told, exactness(byHand.exactness)),
     pass.error && failure(pass, does),
-    pass.question && question(pass, does),
+    pass.question && question(pass.question, does),
     byHand && button(`remove ${pass.class}`, { class: "pass-link", onclick: () => does("remove", pass.letter) }, "Remove"),
     pass.focus && inFocus(pass, isOn, does));
 }
@@ -78,8 +78,8 @@ function failure(pass, does) {
       "Show ", h("code", {}, pass["failed at"])));
 }
 
-function question({ letter, question: asked }, does) {
-  const answer = (said) => () => does("answer", `${letter} ${said}`);
+function question(asked, does) {
+  const answer = (said) => () => does("answer", `${asked.name} ${said}`);
   return h("div", { class: "pass-alert asked", role: "alert" }, h("p", {}, asked.told),
     h("div", { class: "pass-answers" },
       button("answer yes", { class: "pass-button sure", onclick: answer("yes") }, asked.yes),
