@@ -70,6 +70,36 @@ def test_panels_are_resized_and_closed_by_pointer_and_keys_and_stay_so(page: Pag
     assert (size(passes, "width"), size(drawer, "height")) == pytest.approx(chosen, abs=1)
 
 
+def test_in_a_narrow_window_two_graphs_have_the_room_of_the_inspector_until_it_is_opened(
+    page: Page, serve: Callable[..., str]
+) -> None:
+    page.set_viewport_size({"width": 1280, "height": 720})
+    visitor = Visitor(page, serve(APP))
+    inspected, edge = page.locator(".st-key-inspected"), page.get_by_role("separator", name="Width of the inspector")
+
+    def show(graph: str, panes: int) -> None:
+        page.get_by_role("radio", name=graph).click()
+        page.wait_for_function("number => __fxopt.views.length === number", arg=panes)
+
+    show("Side by side", 2)
+    expect(inspected).to_be_hidden()
+    assert all(size(pane, "width") >= 400 for pane in page.locator(".fx").all())
+    expect(edge).to_have_attribute("aria-valuetext", "closed")
+    edge.click()
+    expect(inspected).to_be_visible()
+    show("Now", 1)
+    expect(inspected).to_be_visible()
+    show("Side by side", 2)
+    expect(inspected).to_be_visible()
+    edge.click()
+    show("Diff", 1)
+    expect(inspected).to_be_visible()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    show("Side by side", 2)
+    visitor.wait("view.stage.clientWidth > 300")
+    expect(inspected).to_be_visible()
+
+
 def test_what_was_measured_is_in_sight(page: Page, serve: Callable[..., str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     visitor = Visitor(page, serve(APP))

@@ -29,5 +29,6 @@ test("the drawer goes up and down by the same steps, and closes below the lowest
 test("what the browser kept is taken only where it is a size", () => {
   const kept = { left: { size: 400, open: false }, right: { size: "wide", open: true }, drawer: { size: 1, open: true }, x: 1 };
   assert.deepEqual(recalled(JSON.stringify(kept)), { left: { size: 400, open: false } });
+  assert.deepEqual(recalled('{"beside": {"size": 300, "open": true}}'), { beside: { size: 300, open: true } });
   for (const text of [null, "", "{", "null", "[]", "7", '{"left": null}']) assert.deepEqual(recalled(text), {});
 });

@@ -7,6 +7,7 @@ import { fxopt } from "./shared.js";
 
 const KEPT = "fxopt frame";
 const TALL = "(min-height: 1000px)"; // as in frame.css: here the drawer is open from the beginning
+const NARROW = "(min-width: 1100px) and (max-width: 1439px)"; // here two graphs have no room beside the inspector
 const DRAGGED = 4; // px after which a press has become a drag; a press alone closes or opens
 /** @type {{ part: import("./frame_sizes.js").Part, label: string, across: boolean, out: number }[]} */
 const EDGES = [
@@ -49,6 +50,7 @@ class Frame {
     this.buttons.append(this.taller, this.lower);
     parent.append(...this.edges.values(), this.buttons);
     fxopt.openPanel = (part) => this.now(part).open || this.toggle(part);
+    fxopt.panesChanged = () => this.show();
     this.skips = skipLinks(fxopt.openPanel);
     const { signal } = this.ending;
     document.addEventListener("click", (event) => this.clicked(event.target), { signal, capture: true });
@@ -65,6 +67,7 @@ class Frame {
     this.ending.abort();
     this.messages.disconnect();
     delete fxopt.openPanel;
+    delete fxopt.panesChanged;
     for (const element of [...this.edges.values(), this.buttons, this.skips]) element.remove();
   }
 
@@ -126,15 +129,23 @@ class Frame {
   }
 
   set(part, size) {
-    this.sizes[part] = size;
+    this.sizes[this.kept(part)] = size;
     sessionStorage.setItem(KEPT, JSON.stringify(this.sizes));
     this.show();
+  }
+
+  // The name under which the size of a part is kept: beside two graphs in a narrow window the inspector has another.
+  /** @returns {import("./frame_sizes.js").Kept} */
+  kept(part) {
+    return part === "right" && fxopt.views.length > 1 && matchMedia(NARROW).matches ? "beside" : part;
   }
 
   // The size of a part: as it was chosen, else as the style sheet has it for this window.
   now(part) {
     const own = Number.parseFloat(getComputedStyle(document.documentElement).getPropertyValue(`--${part}-own`));
-    return this.sizes[part] ?? { size: Math.round(own), open: part !== "drawer" || matchMedia(TALL).matches };
+    const kept = this.kept(part);
+    const open = kept === "drawer" ? matchMedia(TALL).matches : kept !== "beside";
+    return this.sizes[kept] ?? { size: this.sizes[part]?.size ?? Math.round(own), open };
   }
 
   shown(part) {
@@ -153,7 +164,9 @@ class Frame {
       const { size, open } = this.now(part);
       const most = largest(part, this.room(part));
       const px = Math.min(size, most);
-      if (this.sizes[part]) style.setProperty(`--${part}`, `${open ? px : 0}px`);
+      const isOwn = !this.sizes[this.kept(part)] && this.kept(part) === part;
+      if (isOwn) style.removeProperty(`--${part}`);
+      else style.setProperty(`--${part}`, `${open ? px : 0}px`);
       dataset[part] = open ? "open" : "closed";
       edge.setAttribute("aria-valuenow", String(open ? px : 0));
       edge.setAttribute("aria-valuemin", "0");

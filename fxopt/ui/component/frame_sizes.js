@@ -1,11 +1,12 @@
 // The sizes of the frame: two panels at the sides and a drawer below, each a size of its own, or closed.
 
 /** @typedef {"left" | "right" | "drawer"} Part */
+/** @typedef {Part | "beside"} Kept the inspector beside two graphs in a narrow window has a size of its own */
 /** @typedef {{ size: number, open: boolean }} Size a size in px; a closed part keeps it for when it opens again */
-/** @typedef {Partial<Record<Part, Size>>} Sizes those that the visitor chose; the others follow the window */
+/** @typedef {Partial<Record<Kept, Size>>} Sizes those that the visitor chose; the others follow the window */
 
 export const STEP = 40; // px that an arrow key moves an edge
-const LEAST = { left: 220, right: 220, drawer: 120 };
+const LEAST = { left: 220, right: 220, beside: 220, drawer: 120 };
 const LEFT_FOR_GRAPH = { left: 380, right: 380, drawer: 280 }; // px that stay for the graph
 
 /**
@@ -59,7 +60,7 @@ export function recalled(text) {
     if (!(error instanceof SyntaxError)) throw error;
     return sizes;
   }
-  for (const part of /** @type {Part[]} */ (["left", "right", "drawer"])) {
+  for (const part of /** @type {Kept[]} */ (["left", "right", "beside", "drawer"])) {
     const { size, open } = kept?.[part] ?? {};
     if (Number.isFinite(size) && size >= LEAST[part] && typeof open === "boolean") sizes[part] = { size, open };
   }

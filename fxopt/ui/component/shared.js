@@ -14,6 +14,7 @@
  * @property {any} [left] where the pane that ended last looked
  * @property {any} [keys] the listener to keys
  * @property {(part: import("./frame_sizes.js").Part) => void} [openPanel] opens a panel of the frame that is closed
+ * @property {() => void} [panesChanged] told of each pane that comes or goes
  * @property {(act: string) => void} [foresee]
  * @property {(api: any) => (() => void)} [show]
  * @property {(api: any) => (() => void)} [showPasses]

@@ -40,6 +40,7 @@ fxopt.show = ({ data, parentElement, setStateValue }) => {
     pane = new Pane(parentElement);
     fxopt.panes.set(parentElement, pane);
     fxopt.views.push(pane);
+    fxopt.panesChanged?.();
   }
   const render = () => {
     const picture = fxopt.layouts.get(data.layout);
@@ -53,6 +54,7 @@ fxopt.show = ({ data, parentElement, setStateValue }) => {
     fxopt.awaited.delete(pane);
     fxopt.panes.delete(parentElement);
     fxopt.views.splice(fxopt.views.indexOf(pane), 1);
+    fxopt.panesChanged?.();
   };
 };
 
