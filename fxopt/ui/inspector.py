@@ -74,7 +74,7 @@ def _module(session: Session, path: str) -> None:
         misses = [miss.site for miss in state.misses if miss.site in names]
         if sites or misses:
             near = f", {counted(len(misses), 'near miss', 'near misses')}" if misses else ""
-            said(session, state.name, f"{counted(len(sites), 'site')}{near}")
+            said(session, (state.name, f"{counted(len(sites), 'site')}{near}"))
             _links(session, f"{state.name} in {path}", [*sites, *misses])
 
 

@@ -40,24 +40,20 @@ def verdict_list(session: Session, name: str) -> None:
 
 
 def _silence(session: Session, verdicts: list[Verdict]) -> None:
-    for verdict in verdicts:
-        said(session, verdict.state.name, f"nothing here: {escaped(verdict.reason)}.")
+    said(session, *((verdict.state.name, f"nothing here: {escaped(verdict.reason)}.") for verdict in verdicts))
 
 
 def _verdict(session: Session, name: str, verdict: Verdict) -> None:
     pass_name = verdict.state.name
     if verdict.miss is not None:
-        said(session, pass_name, f"**near miss**: {told_of_miss(verdict.miss)}")
+        said(session, (pass_name, f"**near miss**: {told_of_miss(verdict.miss)}"))
     elif verdict.site is not None:
         site = verdict.site
         at = "here" if site.site == name else f"at {code(site.site)}"
         done = "applied" if verdict.kind == "applied" else "matches"
         _, color = EXACTNESS_WORDS[site.exactness]
-        said(
-            session,
-            pass_name,
-            f"**{done} {at}**: {escaped(site.explanation.rstrip('.'))}. Exactness: :{color}[{site.exactness.value}].",
-        )
+        told = f"{escaped(site.explanation.rstrip('.'))}. Exactness: :{color}[{site.exactness.value}]."
+        said(session, (pass_name, f"**{done} {at}**: {told}"))
         _code(session, verdict.state.name, site)
         site_evidence(session, verdict.state.name, site.site)
 
@@ -79,10 +75,18 @@ def _code(session: Session, pass_name: str, site: SiteState) -> None:
             st.caption("The lines are the same: only weights change.")
 
 
-def said(session: Session, pass_name: str, text: str) -> None:
-    """Draw a line of a pass or edit, with its letter, its name in words, and, last, its class small."""
+def said(session: Session, *lines: tuple[str, str]) -> None:
+    """Draw lines on passes or edits as one element: each pass by its name, with its text as Markdown, all escaped.
+
+    A line has the letter of the pass, its name in words, the text, and, last, its class small.
+    """
+    if lines:
+        # The letter alone is HTML: in an escaped text, none is read as such.
+        st.markdown("\n\n".join(_line(session, *line) for line in lines), unsafe_allow_html=True)
+
+
+def _line(session: Session, pass_name: str, text: str) -> str:
     style = session.styles[pass_name]
     kind = f" :small[:gray[{code(pass_name)}]]" if style.name != pass_name and not session.is_edit(pass_name) else ""
-    with st.container(horizontal=True, wrap=False, gap="xsmall", vertical_alignment="top"):
-        st.html(f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>', width="content")
-        st.markdown(f"{escaped(style.name)} {text}{kind}")
+    letter = f'<span class="letter" style="--pass: {style.color}">{style.letter}</span>'
+    return f"{letter} {escaped(style.name)} {text}{kind}"

@@ -39,13 +39,13 @@ def whole_graph(session: Session) -> None:
     st.caption(f"{escaped(opened.source.description)}  \n{_kind(session)}")
     places = session.opened.once.answer("places", lambda: parameter_places(opened.model))
     if places:
-        st.markdown("Where its parameters are")
         classes = session.opened.view.module_classes  # a captured module is a plain one, and has its class there
         rows = [
             f"| {code(place.path)} | {escaped(classes.get(place.path) or place.kind)} | {_share(place.share)} |"
             for place in places
         ]
-        st.markdown("\n".join(["| part | class | share |", "|:--|:--|--:|", *rows]))
+        table = ["| part | class | share |", "|:--|:--|--:|", *rows]
+        st.markdown("\n".join(["Where its parameters are", "", *table]))
     _passes(session)
     st.caption("Click a box in the graph, or a site in the list of passes, to read what each pass says of it. A double "
                "click opens or folds a module; the key ? lists all keys.")  # fmt: skip
@@ -97,9 +97,8 @@ def _passes(session: Session) -> None:
     brings = _prospects(session) if st.session_state.get(ASKED) == session.opened.source.key else {}
     if brings and session.workbench.is_changed:
         st.caption("After the colon: each pass alone, on the original graph.")
-    for state in states:
-        more = f": {escaped(brings[state.name])}" if state.name in brings else ""
-        said(session, state.name, f"{counted(len(state.sites), 'site')}{more}")
+    counts = ((state.name, counted(len(state.sites), "site")) for state in states)
+    said(session, *((name, f"{told}: {escaped(brings[name])}" if name in brings else told) for name, told in counts))
     if not brings:
         st.button("What would each bring?", key="ask for prospects", on_click=_ask, args=(session,),
                   help="Tries every pass on a copy of the original graph, and measures the share of the time that the "
