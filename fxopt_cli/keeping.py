@@ -25,6 +25,12 @@ class ExportKind(StrEnum):
     onnx = "onnx"
 
 
+_OTHERS = {
+    **dict.fromkeys((".svg", ".png", ".pdf", ".dot"), "fxopt draw writes the graph as a picture"),
+    ".html": "fxopt compare --html FILE writes the comparison as one page",
+}
+"""The commands that write files of other kinds, by suffix."""
+
 RecipeArgument = Annotated[
     Path, typer.Argument(metavar="RECIPE", help="The JSON file of a recipe.", autocompletion=complete_recipe)
 ]
@@ -112,6 +118,8 @@ def export(
     if out.suffix in (".py", ".pt2", ".onnx", ".safetensors") and not out.is_dir():
         there = f"--out {out.parent} --name {out.stem}"
         raise UsageError(f"--out {out}: give a folder, and the name of the files by itself: {there}")
+    if out.suffix in _OTHERS and not out.is_dir():
+        raise UsageError(f"--out {out}: export writes code and weights into a folder; {_OTHERS[out.suffix]}")
     bench = worked(model, sizes, choice, form, needed=False)
     if kind is not ExportKind.python:
         _export_program(bench, out, name, kind, form)

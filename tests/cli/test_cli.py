@@ -199,6 +199,7 @@ def test_export_writes_a_model_that_torch_alone_loads(tmp_path: Path) -> None:
     assert done.stdout == "9\n", done.stderr
     assert "it cannot be imported" in refused("export", NET, "-o", str(tmp_path), "--name", "a-b")
     assert "this is a file" in refused("export", NET, "-o", str(FILE))
+    assert "fxopt compare --html" in refused("export", NET, "-o", str(tmp_path / "page.html"))
     assert "Missing option" in refused("export", NET)
 
 
