@@ -6,6 +6,7 @@ MINILM := .cache/minilm
 OPTIMUM := .cache/optimum
 ONNX := .cache/onnx
 OPENVINO := .cache/openvino
+WHEEL := .cache/wheel
 OLDEST := .cache/torch-2.6.0
 NEWEST := .cache/torch-2.15.0
 PURELIB := -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'
@@ -56,6 +57,17 @@ $(ONNX)/ready: | .venv/dev
 # a further engine that tests measure beside torch
 $(OPENVINO)/ready: | .venv/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(OPENVINO) --no-deps openvino==2026.4.1
+	touch $@
+
+# an environment with nothing but what our wheel asks for: it is imported before the extra of the page is installed, which a
+# browser test opens
+$(WHEEL)/ready: pyproject.toml constraints.txt | .venv/dev
+	$(PYTHON) -m venv --clear $(WHEEL)
+	mkdir $(WHEEL)/source && cp -r fxopt fxopt_cli pyproject.toml README.md LICENSE $(WHEEL)/source
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL) $(WHEEL)/source
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/fxopt-*.whl
+	cd $(WHEEL) && bin/python -c 'import fxopt; fxopt.capture'
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo $(WHEEL)/fxopt-*.whl)[app]"
 	touch $@
 
 # a part of our own tests runs with transformers 4 too
