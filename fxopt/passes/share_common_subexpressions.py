@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import nn
 from torch.fx import Node
 
 from fxopt.core import (
@@ -28,17 +25,9 @@ from fxopt.core import (
     unaltered_conditions,
     unwritten_condition,
 )
-from fxopt.graph.metadata import is_metadata
 from fxopt.graph.nodes import inputs_of
-from fxopt.graph.operator_table import CASTS, SEVERAL_PARTS, UNFILLED, VIEWS, VIEWS_OR_COPIES
-from fxopt.graph.operators import calls_torchs_own
+from fxopt.graph.purity import is_pure, is_size
 from fxopt.graph.replaceable import is_returned
-
-_GIVE_MEMORY_ON = VIEWS | VIEWS_OR_COPIES | SEVERAL_PARTS | CASTS | {"contiguous"}
-"""The result follows from the arguments alone, though it may be one of them or a view of one."""
-
-_OF_NUMBERS = frozenset({"getitem", "add", "sub", "mul", "floor_divide", "div", "remainder", "neg", "abs", "pow"})
-"""On sizes they give sizes."""
 
 _MODES = ("_set_grad_enabled", "_enter_autocast", "_exit_autocast", "_enter_inference_mode", "_exit_inference_mode")
 
@@ -120,7 +109,7 @@ class _Plan:
     def __post_init__(self) -> None:
         known: dict[Hashable, list[Node]] = {}
         for node in self.index.gm.graph.nodes:
-            if self._is_size(node):
+            if is_size(node, self.sizes):
                 self.sizes.add(node)
             key = self._key(node)
             if key is None:
@@ -149,19 +138,12 @@ class _Plan:
             return node.op, str(node.target)
         if not node.op.startswith("call_"):
             return None
-        if not (is_tensor(node) and _is_pure(node, self.index)) and node not in self.sizes:
+        if not (is_tensor(node) and is_pure(node, self.index)) and node not in self.sizes:
             return None
         module = self.index.module_of(node)
         target: Any = node.target if module is None else id(module)
         is_index = operation_name(node) == "getitem"  # there a list gathers rows, and a tuple is one place
         return node.op, target, self._frozen(node.args, is_index), self._frozen(node.kwargs, is_index)
-
-    def _is_size(self, node: Node) -> bool:
-        if node.op not in ("call_function", "call_method") or is_tensor(node) or not calls_torchs_own(node):
-            return False
-        read = inputs_of(node)
-        on_sizes = operation_name(node) in _OF_NUMBERS and bool(read) and all(one in self.sizes for one in read)
-        return on_sizes or is_metadata(node)
 
     def _frozen(self, value: Any, is_index: bool) -> Hashable:
         """Return an argument as a key: of nodes those with the same value are equal, of literals those of one type."""
@@ -219,23 +201,3 @@ def _mode_changes(index: GraphIndex) -> list[Node]:
             if node.op == "call_function" and getattr(node.target, "__name__", "") in _MODES
         ],
     )
-
-
-def _is_pure(node: Node, index: GraphIndex) -> bool:
-    """Return whether the tensor that `node` gives follows from its arguments alone, and nothing else happens."""
-    effects = index.effects(node)
-    if effects.written or effects.opaque:
-        return False
-    if node.op == "call_module":
-        module = index.module_of(node)
-        return effects.returns_new_memory and not (isinstance(module, nn.Embedding) and module.max_norm is not None)
-    name = operation_name(node)
-    if name in UNFILLED or not (effects.returns_new_memory or name in _GIVE_MEMORY_ON):
-        return False
-    if node.target is operator.getitem or name == "getitem":
-        return True
-    packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
-    if packet is None:
-        return False
-    overloads = [getattr(packet, one) for one in packet.overloads()]
-    return not any(torch.Tag.nondeterministic_seeded in one.tags for one in overloads)
