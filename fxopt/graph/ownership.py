@@ -34,7 +34,7 @@ def sharing_conditions(node: Node, module: nn.Module, path: str, index: GraphInd
         actual=f"read by {reads[0].name}",
         needed="unread",
     )
-    yield _foreign_parent(path, index)
+    yield parent_condition(path, index)
 
 
 def held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> Conditions[None]:
@@ -65,10 +65,11 @@ def held_conditions(layer: Layer, role: str, held: Held, index: GraphIndex) -> C
     )
     places = sum(argument is reader for argument in [*layer.node.args, *layer.node.kwargs.values()])
     yield places <= 1 or Unmet(f"{name} is given {held.path} {places} times", actual=f"{places} times", needed="once")
-    yield _foreign_parent(held.path, index)
+    yield parent_condition(held.path, index)
 
 
-def _foreign_parent(path: str, index: GraphIndex) -> Condition:
+def parent_condition(path: str, index: GraphIndex) -> Condition:
+    """Require that the module or tensor at `path` lies in the graph module itself or in a container of it."""
     parent = index.module_at(path.rpartition(".")[0])
     return (
         type(parent) is nn.Module

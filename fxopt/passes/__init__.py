@@ -8,6 +8,7 @@ from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByI
 from fxopt.passes.compile_regions import CompileRegions
 from fxopt.passes.delegate_regions import DelegateRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
+from fxopt.passes.fold_constants import FoldConstants
 from fxopt.passes.fold_scale_in_linear import FoldScaleInLinear
 from fxopt.passes.fuse_attention import FuseAttention
 from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear
@@ -46,6 +47,7 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
     FuseAttention,
     PackLinears,
     PackConvolutions,
+    FoldConstants,
 )
 
 
@@ -71,6 +73,7 @@ __all__ = [
     "CompileRegions",
     "DelegateRegions",
     "FoldBatchNorm",
+    "FoldConstants",
     "FoldScaleInLinear",
     "FuseAttention",
     "FuseBatchNorm1dInLinear",

@@ -18,6 +18,7 @@ from fxopt.models import as_inputs
 from fxopt.passes import (
     ChangeAddmmToLinear,
     FoldBatchNorm,
+    FoldConstants,
     FuseAttention,
     FuseBatchNorm1dInLinear,
     FuseBatchNorm2dInConv2d,
@@ -49,10 +50,11 @@ from fxopt.workbench.workbench import Workbench
 Level = Literal["exact", "rounding"]
 
 _PASSES: dict[str, tuple[type[Pass[Any]], ...]] = {
-    "exact": (RemoveIdentities, ShareCommonSubexpressions),
+    "exact": (RemoveIdentities, ShareCommonSubexpressions, FoldConstants),
     "rounding": (
         RemoveIdentities,
         ShareCommonSubexpressions,
+        FoldConstants,
         FuseBatchNorm2dInConv2d,
         FuseBatchNorm1dInLinear,
         FoldBatchNorm,

@@ -22,6 +22,7 @@ from fxopt import (
     ChangeAddmmToLinear,
     ChangeTrueDivToMulByInverse,
     FoldBatchNorm,
+    FoldConstants,
     FuseBiasInLinear,
     MergeLinears,
     Pass,
@@ -425,7 +426,12 @@ def test_every_pass_that_rounds_leaves_alone_what_reaches_a_jump(
 
 def test_all_passes_that_round_are_tried_above() -> None:
     assert {rule.declared for rule in RemoveIdentities.rules} == {fxopt.Exactness.BITWISE}
-    exact = {RemoveIdentities, ChangeAddmmToLinear, ShareCommonSubexpressions}  # which give the same bits at every site
+    exact = {
+        RemoveIdentities,
+        ChangeAddmmToLinear,
+        ShareCommonSubexpressions,
+        FoldConstants,
+    }  # the same bits everywhere
     assert {type(pass_) for pass_, _, _ in MODELS} >= set(ALL_PASSES) - exact
 
 

@@ -265,7 +265,7 @@ def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> Non
     assert session(app).view.looked_at == "PackConvolutions", "in a circle, past the passes without a site"
     press(app, "ArrowUp")
     assert session(app).view.looked_at == "PackLinears"
-    press(app, "undo", "ArrowDown", "ArrowDown", "Enter")
+    press(app, "undo", "ArrowDown", "ArrowDown", "ArrowDown", "Enter")
     assert session(app).view.looked_at == FOLD
     assert session(app).workbench.state_of(FOLD).sites_on == 0, "a near miss is selected, which nothing can switch"
     select(session(app), "")

@@ -41,7 +41,7 @@ def test_the_passes_run_in_an_order_in_which_each_finds_its_sites() -> None:
 def test_exact_keeps_every_bit() -> None:
     _, report, _ = fxopt.optimize(net(), (X,), level="exact")
     assert report.numerics.identical
-    assert [state.sites_on for state in report.states] == [1, 0]
+    assert [state.sites_on for state in report.states] == [1, 0, 0]
 
 
 def test_the_choices_replay_and_slower_sites_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
