@@ -86,7 +86,8 @@ def _graphs(session: Session) -> None:
         waiting, graphs = st.container(gap=None, key="graph waiting"), st.container()
     with waiting:
         # Streamlit keeps a line that was drawn earlier in the same run. Its place is sent as empty.
-        place, *places = [st.empty() for _ in range(1 + len(get_args(Shown)))]
+        counts = 0 if chosen_costs()[0] is None else len(get_args(Shown))
+        place, *places = [st.empty() for _ in range(1 + counts)]
     with place:
         picture, is_wanted = _picture(session)
     if picture is None:
