@@ -9,6 +9,7 @@ from fxopt.passes.compile_regions import CompileRegions
 from fxopt.passes.delegate_regions import DelegateRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
 from fxopt.passes.fold_constants import FoldConstants
+from fxopt.passes.fold_norm_affine_in_linear import FoldNormAffineInLinear
 from fxopt.passes.fold_scale_in_linear import FoldScaleInLinear
 from fxopt.passes.fuse_attention import FuseAttention
 from fxopt.passes.fuse_batch_norm1d_in_linear import FuseBatchNorm1dInLinear
@@ -45,6 +46,7 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
     FuseGelu,
     FuseRMSNorm,
     FuseAttention,
+    FoldNormAffineInLinear,
     PackLinears,
     PackConvolutions,
     FoldConstants,
@@ -74,6 +76,7 @@ __all__ = [
     "DelegateRegions",
     "FoldBatchNorm",
     "FoldConstants",
+    "FoldNormAffineInLinear",
     "FoldScaleInLinear",
     "FuseAttention",
     "FuseBatchNorm1dInLinear",

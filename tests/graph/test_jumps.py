@@ -405,6 +405,11 @@ MODELS: list[tuple[Pass[Any], dict[str, nn.Module], Callable[..., Any]]] = [
     (fxopt.JoinLinears(), {"a": nn.Linear(8, 16), "b": nn.Linear(16, 8)}, lambda m, x, f: f(m.b(m.a(x)))),
     (DIVIDE, {}, lambda m, x, f: f(x / 3)),
     (fxopt.FoldScaleInLinear(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) * 3.0)),
+    (
+        fxopt.FoldNormAffineInLinear(),
+        {"n": nn.LayerNorm(8), "a": nn.Linear(8, 8)},
+        lambda m, x, f: f(m.a(m.n(x))),
+    ),
     (fold_scale, {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) * 3.0)),
     (join_linears, {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: f(m.b(m.a(x)))),
     (add_linears, {"a": nn.Linear(8, 8), "b": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) + m.b(x))),
