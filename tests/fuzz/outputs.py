@@ -72,5 +72,5 @@ def _exact(built: Built, x: tuple[torch.Tensor, ...]) -> list[Any] | None:
     """What the program computes in float64; None where it does not run in it."""
     try:
         return run(copied(built.gm).double(), tuple(t.double() for t in x))
-    except (RuntimeError, AssertionError):
-        return None  # an exported program is for its own dtype
+    except (RuntimeError, AssertionError, UserWarning):
+        return None  # an exported program is for its own dtype, and an RMSNorm warns of an input that was cast to float

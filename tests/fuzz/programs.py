@@ -204,6 +204,7 @@ def run(gm: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Ten
 
 
 def _copied(x: torch.Tensor) -> torch.Tensor:
-    """A copy with the strides of `x`, which may leave gaps."""
+    """A copy with the strides of `x`, which may leave gaps: a view reads zeros there in every run."""
     new = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype)
+    new.untyped_storage().fill_(0)
     return new.copy_(x)

@@ -13,7 +13,7 @@ import fxopt
 from fxopt import FoldBatchNorm, FuseBatchNorm1dInLinear, FuseBiasInLinear, MergeLinears, fingerprint
 from fxopt.core import GraphIndex, shared_copy
 from tests.fuzz.handwritten import OtherWeights
-from tests.fuzz.programs import Program, build
+from tests.fuzz.programs import Program, build, run
 from tests.fuzz.properties import check_program
 from tests.fuzz.rules import remove_one
 from tests.saving import saved_and_loaded
@@ -175,3 +175,14 @@ def test_a_site_turned_on_later_shares_the_column_of_ones_made_after_the_last_wr
         FuseBiasInLinear().apply(GraphIndex(one_by_one), {site})
     one_by_one.recompile()
     assert one_by_one.code == at_once.code
+
+
+def test_a_view_of_the_gaps_of_an_input_reads_the_same_in_every_run() -> None:
+    class Gaps(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.as_strided((7,), (1,)).clone()
+
+    x = torch.zeros(14).as_strided((4,), (2,)).fill_(1)
+    found, _ = run(torch.fx.symbolic_trace(Gaps()), (x,))
+    assert found is not None
+    assert found.tolist() == [1, 0, 1, 0, 1, 0, 1]
