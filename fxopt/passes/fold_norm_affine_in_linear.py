@@ -102,10 +102,12 @@ class FoldNormAffineInLinear(Pass[NormBeforeLinears]):
         for layer in (norm, *linears):
             yield _mode_condition(layer, index)
         x = yield from layer_conditions(norm, _KINDS, index)
+        yield from _parameter_conditions(norm)
         yield unread_condition(norm, index)
         yield from _norm_conditions(norm, x)
         for linear in linears:
             yield from layer_conditions(linear, nn.Linear, index)
+            yield from _parameter_conditions(linear)
             yield from dtype_conditions(linear, norm)
             yield unread_condition(linear, index)
             yield values_condition(linear.name, linear.weight)
@@ -183,6 +185,18 @@ def _mode_condition(layer: Layer, index: GraphIndex) -> Condition:
     )
 
 
+def _parameter_conditions(layer: Layer) -> Conditions[None]:
+    """Require that a module reads its own parameters, none of which gave way to a buffer or an attribute."""
+    module = layer.module
+    for role in () if module is None else ("weight",) if isinstance(module, nn.RMSNorm) else ("weight", "bias"):
+        yield (module is not None and role in module._parameters and role not in module.__dict__) or Unmet(
+            f"the {role} of {layer.name} is not registered as a parameter",
+            remedy="register it",
+            actual="a buffer or an attribute",
+            needed="a parameter",
+        )
+
+
 def _norm_conditions(norm: Layer, x: Node) -> Conditions[None]:
     """Require that a norm scales the last dimension, as a linear layer does, by finite numbers, and in one dtype."""
     scale = yield from present(norm.tensor("weight"), lambda: Unmet(f"{norm.name} has no weight", actual="none"))
@@ -238,7 +252,7 @@ def _pair_conditions(norm: Layer, linear: LinearLayer) -> Conditions[None]:
         needed="all or none",
     )
     limits = torch.finfo(weight.dtype)
-    fits = _rows_fit(weight.detach(), scale.detach())
+    fits = _fits(weight.detach(), scale.detach())
     largest = len(scale) * _largest(weight) * _largest(shift) + _largest(linear.bias)
     if fits and not largest <= limits.max:  # only then is it worth computing the bias to see
         fits = all(bool(bias.isfinite().all()) for bias in _shifted(weight, linear.bias, shift))
@@ -249,18 +263,11 @@ def _pair_conditions(norm: Layer, linear: LinearLayer) -> Conditions[None]:
     )
 
 
-def _rows_fit(weight: torch.Tensor, scale: torch.Tensor) -> bool:
-    """Tell if each row of the scaled weight is finite, and has a normal number or nothing but zeros of before.
-
-    Beside a normal number, of full precision, the loss of the smaller ones of its row is a rounding like the others.
-    """
-    if not weight.numel():
-        return True
+def _fits(weight: torch.Tensor, scale: torch.Tensor) -> bool:
+    """Tell if the scaled weights are finite normal numbers, and zero only where one of both was."""
     limits = torch.finfo(weight.dtype)
-    rows = _scaled(weight, scale).abs_().amax(1)
-    fits = ((rows >= limits.tiny) & (rows <= limits.max)) | (rows == 0)
-    lost = (weight[rows == 0] != 0) & (scale != 0)
-    return bool(fits.all()) and not bool(lost.any())
+    sizes = _scaled(weight, scale).abs_()
+    return bool((((sizes >= limits.tiny) | (weight == 0) | (scale == 0)) & (sizes <= limits.max)).all())
 
 
 def _largest(tensor: torch.Tensor | None) -> float:

@@ -242,6 +242,31 @@ def test_a_linear_whose_weight_is_no_matrix_stays() -> None:
     assert_left_alone(FoldNormAffineInLinear(), gm, "n gives 4 numbers and the weight of a has shape (4,)")
 
 
+@pytest.mark.parametrize("how", ["buffer", "attribute", "shadow"])
+@pytest.mark.parametrize("role", ["weight", "bias"])
+@pytest.mark.parametrize("name", ["n", "a"])
+def test_a_layer_that_computes_with_a_buffer_or_an_attribute_stays(name: str, role: str, how: str) -> None:
+    given: dict[str, nn.Module] = {"n": norm_of(), "a": linear()}
+    layer = given[name]
+    other = layer.get_parameter(role).detach() + 1
+    if how == "shadow":
+        layer.__dict__[role] = other
+    else:
+        delattr(layer, role)
+        layer.register_buffer(role, other) if how == "buffer" else setattr(layer, role, other)
+    gm = simple(**given).requires_grad_(False)
+    assert_left_alone(FoldNormAffineInLinear(), gm, f"the {role} of {name} is not registered as a parameter")
+
+
+def test_a_subnormal_product_beside_a_normal_one_stays() -> None:
+    before, after = norm_of(nn.RMSNorm).half(), linear().half()
+    with torch.no_grad():
+        before.get_parameter("weight").copy_(torch.tensor([1e-2, 1e-3, 1, 1]))
+        after.weight.fill_(1e-2)
+    gm = captured(lambda m, x: m.a(m.n(x)), X.half(), n=before, a=after)
+    assert_left_alone(FoldNormAffineInLinear(), gm, "a would hold numbers that torch.float16 has not")
+
+
 def test_a_norm_whose_weight_was_taken_away_stays() -> None:
     before = norm_of()
     before.register_parameter("weight", None)
