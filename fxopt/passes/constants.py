@@ -37,6 +37,12 @@ from fxopt.graph.tensor_state import is_plain
 _WHOLE = RESHAPES | PERMUTES | VIEWS_OR_COPIES | CASTS | {"contiguous"}
 """They give all numbers of their input once, and most of them in the same memory."""
 
+_SHARING = (
+    "set_",
+    torch.Tensor.set_,
+    *(getattr(torch.ops.aten.set_, name) for name in torch.ops.aten.set_.overloads()),
+)
+
 
 @dataclass
 class Constants:
@@ -155,13 +161,16 @@ def _node_conditions(node: Node, index: GraphIndex) -> Conditions[None]:
 
 
 def _written(index: GraphIndex) -> dict[Node, Node]:
-    """Return the nodes whose memory something in the graph may write to, wherever it stands, each with a writer."""
+    """Return the nodes whose memory something in the graph may write to, wherever it stands, each with a writer.
+
+    `z.set_(y)` gives the memory of `y` to `z`, so a later write to `z` is one to `y`.
+    """
     return index.cached_for_a_run(
         _written,
         lambda: {
             origin: writer
             for writer in index.writers
-            for written in index.effects(writer).written
+            for written in (inputs_of(writer) if writer.target in _SHARING else index.effects(writer).written)
             for origin in index.origins(written)
         },
     )

@@ -52,10 +52,10 @@ class FoldConstants(Pass[ConstantTensor]):
 
     The same operators compute it on the same values, so with the same number of threads and the same settings of torch
     the bits are the same. It is computed without autocast: a model that is called under autocast rounds at other places
-    than before. A tensor is computed in each run, as before, where it is random, where a parameter of it trains, where
-    something may write to it, where the caller gets it, who may write to it, and where its dtype or device is given or
-    torch's default, since a parameter changes with the model. After `.half` it is the rounded result, where the calls
-    would compute with rounded inputs.
+    than before, and may give another dtype. A tensor is computed in each run, as before, where it is random, where a
+    parameter of it trains, where something may write to it, where the caller gets it, who may write to it, and where
+    its dtype or device is given or torch's default, since a parameter changes with the model. After `.half` it is the
+    rounded result, where the calls would compute with rounded inputs.
 
     >>> import torch, fxopt
     >>> class Model(torch.nn.Module):

@@ -144,6 +144,10 @@ LEFT: dict[str, tuple[Forward, str]] = {
         lambda m, x: (y := m.rows.exp(), torch.neg(m.rows.cos(), out=y), x + y)[2],
         "neg may change exp in place",
     ),
+    "written by one that is given its memory": (
+        lambda m, x: (y := m.rows.exp(), z := x.clone(), z.set_(y), z.mul_(2), x + y)[4],
+        "set_ may change exp in place",
+    ),
     "written by a module": (lambda m, x: x + m.relu(m.rows.exp()), "relu may change exp in place"),
     "given to a function of one's own": (lambda m, x: own(x, m.rows.exp()), "own may change exp in place"),
     "a buffer that is counted up": (
