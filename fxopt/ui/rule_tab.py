@@ -10,14 +10,17 @@ from fxopt.errors import FxoptError
 from fxopt.ui.going import go_to
 from fxopt.ui.kept_rule import come_back_soon, keep_in_browser, rules_that_stood_there
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.modules import joined
 from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule, put_into_list
 from fxopt.ui.panel import acting
 from fxopt.ui.session import Session
 from fxopt.ui.tab import Tab
 from fxopt.ui.waiting import result_soon
 from fxopt.writing import TEMPLATES, Answer, Fault, Found, source_of_rules
+from fxopt.writing.reading import NAMES
 from fxopt.writing.rule_process import MOST_TEXT
 
+_words = st.components.v2.component("fxopt_rule_words", js=joined("rule_words"))
 LISTED = 8
 """The most matches, and near misses, that are listed."""
 ROWS = 12, 20
@@ -82,6 +85,7 @@ def _editor(session: Session, mine: OwnRule) -> None:
     )  # fmt: skip
     if isinstance(said, str):
         mine.write(said[: MOST_TEXT + 1])
+    _words(key="rule words", data={"names": NAMES})
 
 
 def _annotation(fault: Fault) -> dict[str, object]:

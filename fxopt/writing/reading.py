@@ -22,6 +22,8 @@ FILE = "your rule"
 MODULE = "fxopt_written_rules_"
 """With a number of the text behind it: rules of one name in two texts are two passes."""
 MOST_RULES = 20
+NAMES = {"fxopt": ["rewrite", "require", "with_tensors", "RuleSet"], "nn": sorted(nn.modules.__all__)}
+"""By module, the names that a rule is written with, to be completed."""
 
 
 def passes_of(text: str) -> tuple[tuple[Pass[Any], ...], Fault | None]:

@@ -35,6 +35,7 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
         write(editor, "@fxopt.rewrite\ndef mine(x:")
         expect(page.get_by_text("this is not Python yet").first).to_be_visible(timeout=180_000)
         picture(page, "fault")
+        completes(page, editor)
         write(editor, RULE)
         expect(page.get_by_text("1 match, 2 near misses").first).to_be_visible(timeout=180_000)
         picture(page, "found")
@@ -67,6 +68,22 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
         page.get_by_role("button", name="Undo").click()
         expect(switch).to_have_count(0, timeout=60_000)
         page.goto("about:blank")  # before its server ends
+
+
+def completes(page: Page, editor: Locator) -> None:
+    """Type names of which the editor has none in its text, and take their completions by key."""
+    frame = page.frame_locator("iframe[title*=ace]")
+    content, offered = frame.locator("#root .ace_content"), frame.locator(".ace_autocomplete .ace_line")
+    write(editor, "# mine")
+    for begun, name, written in (
+        ("\n@fx", "fxopt.rewrite", "@fxopt.rewrite"),
+        ("\nfxopt.req", "require", "fxopt.require"),
+    ):
+        page.keyboard.type(begun)
+        expect(offered.filter(has_text=name)).to_be_visible(timeout=60_000)
+        picture(page, f"completes {name}")
+        page.keyboard.press("Tab")
+        expect(content).to_contain_text(written)
 
 
 def write(editor: Locator, text: str) -> None:
