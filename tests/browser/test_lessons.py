@@ -199,7 +199,7 @@ class Learner:
         elif act.name == "reverse_all":
             page.get_by_role("button", name="Reverse all").click()
         elif act.name == "write":
-            editor = page.frame_locator("iframe[title*=ace]").locator("textarea.ace_text-input")
+            editor = page.frame_locator("iframe[title*=ace]").locator("#root textarea.ace_text-input")
             write(editor, name)
         else:
             assert act.name == "check_rule", act.name

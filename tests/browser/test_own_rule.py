@@ -31,7 +31,7 @@ def test_a_rule_is_written_lights_up_and_is_checked(page: Page, tmp_path: Path) 
         page.get_by_role("tab", name="Your rule").click()
         expect(page.get_by_text("remove_one").first).to_be_visible(timeout=180_000)  # torch is imported there
         picture(page, "begun")
-        editor = page.frame_locator("iframe[title*=ace]").locator("textarea.ace_text-input")
+        editor = page.frame_locator("iframe[title*=ace]").locator("#root textarea.ace_text-input")
         write(editor, "@fxopt.rewrite\ndef mine(x:")
         expect(page.get_by_text("this is not Python yet").first).to_be_visible(timeout=180_000)
         picture(page, "fault")
@@ -79,7 +79,7 @@ def completes(page: Page, editor: Locator) -> None:
         ("\n@fx", "fxopt.rewrite", "@fxopt.rewrite"),
         ("\nfxopt.req", "require", "fxopt.require"),
     ):
-        page.keyboard.type(begun)
+        page.keyboard.type(begun, delay=120)  # as a person types
         expect(offered.filter(has_text=name)).to_be_visible(timeout=60_000)
         picture(page, f"completes {name}")
         page.keyboard.press("Tab")
