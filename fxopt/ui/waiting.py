@@ -12,7 +12,9 @@ from fxopt.ui.markdown import counted
 from fxopt.ui.turns import FIRST_DRAWINGS
 
 T = TypeVar("T")
-QUIET_SECONDS, POLL_SECONDS = 0.3, 0.2
+QUIET_SECONDS, POLL_SECONDS, IN_LINE_SECONDS = 0.3, 0.2, 1.0
+"""A line comes after the first; work is looked at after the second, and after the third while it waits for its turn,
+where a whole class may wait at once."""
 
 
 def result_soon(job: Job[T], told: str, *, can_cancel: bool = False, at_once: bool = True) -> T | None:
@@ -32,7 +34,9 @@ def result_soon(job: Job[T], told: str, *, can_cancel: bool = False, at_once: bo
     with FIRST_DRAWINGS.aside():
         is_done = job.wait(quiet)
     if not is_done:
-        st.fragment(_line, run_every=POLL_SECONDS)(job, told, time.monotonic() - quiet, can_cancel)
+        waits = bool(in_line(job))
+        line = st.fragment(_line, run_every=IN_LINE_SECONDS if waits else POLL_SECONDS)
+        line(job, told, time.monotonic() - quiet, waits, can_cancel)
         return None
     if job.failure is not None:
         raise job.failure
@@ -47,11 +51,12 @@ def in_line(job: Job[T]) -> str:
     return f", after {counted(job.before, 'other measurement')}"
 
 
-def _line(job: Job[T], told: str, begun: float, can_cancel: bool = False) -> None:
+def _line(job: Job[T], told: str, begun: float, waited: bool, can_cancel: bool) -> None:
     # A run of this line that was asked for before something newer took its place would stand there for good.
-    if not job.running or job.is_cancelled:
+    waiting = in_line(job)
+    if not job.running or job.is_cancelled or (waited and not waiting):
         st.rerun()
-    line = f":material/hourglass_top: {told}{in_line(job)} … {time.monotonic() - begun:.0f} s"
+    line = f":material/hourglass_top: {told}{waiting} … {time.monotonic() - begun:.0f} s"
     if not can_cancel:
         st.caption(line)
         return

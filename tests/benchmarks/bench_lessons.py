@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
@@ -25,6 +26,8 @@ from tests.browser.test_lessons import ANSWERS, WAIT_MS, Learner
 from tests.browser.visitor import TOUR_ENDED, Visitor
 
 MOST_MS = 2000
+READING_MS = 4000
+"""The learner reads a step before acting; meanwhile the process for a rule of one's own begins."""
 JUDGED = ".st-key-next-step:visible, .st-key-lessons-again:visible, .st-key-counter-example:visible"
 
 
@@ -37,6 +40,9 @@ class TimedLearner(Learner):
         """The moment of the last act."""
 
     def does(self, act: Act) -> None:
+        if act.name == "measure":
+            self.opens_tab("Latency")
+            self.page.locator(".st-key-measure button:enabled").wait_for(timeout=WAIT_MS)
         self.begun = time.perf_counter()
         super().does(act)
 
@@ -54,6 +60,7 @@ class TimedLearner(Learner):
         return found
 
     def _judged(self, step: Step) -> float:
+        self.page.wait_for_timeout(READING_MS)
         answers = iter(ANSWERS.get(step.id, range(9))) if step.question is not None else iter(())
         if step.question is not None:
             self.begun = time.perf_counter()
@@ -73,13 +80,13 @@ class TimedLearner(Learner):
         return milliseconds
 
 
-def bench(browser: Browser, url: str, repeats: int) -> list[Figure]:
+def bench(browser: Browser, url: str, walked: Sequence[Lesson], repeats: int) -> list[Figure]:
     samples: dict[str, list[float]] = {}
     for _ in range(repeats):
         context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
         context.add_init_script(TOUR_ENDED)
         learner = TimedLearner(Visitor(context.new_page(), url))
-        for lesson in lessons():
+        for lesson in walked:
             learner.opens(lesson)
             for step, milliseconds in learner.timed(lesson):
                 samples.setdefault(f"{lesson.id}: {step.id}", []).append(milliseconds)
@@ -90,7 +97,9 @@ def bench(browser: Browser, url: str, repeats: int) -> list[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--repeats", type=int, default=1)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--lesson", help="one lesson alone, by its id")
+    arguments = parser.parse_args()
+    walked = [one for one in lessons() if arguments.lesson in (None, one.id)]
     port = free_port()
     command = [sys.executable, "-m", "fxopt", "app", "--allow-code", "--headless", f"--port={port}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -102,7 +111,7 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"]
         )
-        figures = bench(browser, f"http://127.0.0.1:{port}", repeats)
+        figures = bench(browser, f"http://127.0.0.1:{port}", walked, arguments.repeats)
         browser.close()
     print(told(figures))
 
