@@ -33,7 +33,7 @@ class FullError(FxoptError, RuntimeError):
 
 @contextmanager
 def setting_up() -> Iterator[None]:
-    """Within the block, be the only one that sets up an engine, and hide what it and torch say of their own doings."""
+    """Within the block, be the only one that sets up an engine, and hide the messages of it and of torch."""
     with _SETTING_UP, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -129,7 +129,7 @@ def copied(value: Any, change: Callable[[Tensor], Tensor] = Tensor.clone) -> Any
 
 @contextmanager
 def left_as_it_was(model: nn.Module) -> Iterator[None]:
-    """Bring back what a run changes: buffers (counts of batches, running means, caches), and parameters."""
+    """Bring back the tensors that a run changes: buffers (batch counts, running means, caches), and parameters."""
     parameters = PreservedParameters(model)
     held = [
         (module, name, buffer, buffer.clone())

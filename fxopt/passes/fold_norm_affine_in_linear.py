@@ -67,7 +67,7 @@ class FoldNormAffineInLinear(Pass[NormBeforeLinears]):
     arXiv:1607.06450) and RMS norm (Zhang and Sennrich 2019, arXiv:1910.07467) need no weight and bias of their own
     where linear layers alone read them, as query, key and value do before attention. A product and a sum for each
     number go, too few to be seen in the time of a model (0.98 times as fast for a small ViT, 1.02 for a small Llama,
-    both within the noise). What is left of RMS norm is the same in any rotated basis, on which SliceGPT builds
+    both within the noise). An RMS norm without its weight is the same in any rotated basis, on which SliceGPT builds
     (Ashkboos et al. 2024, arXiv:2401.15024). Each new weight is rounded once more, which moves an output by at most
     `eps (|W diag(g)| |n| + |W b + c|)`. The new weights cost no memory once `fxopt.commit` has given up the way back.
     It works in evaluation mode only: training would go on with another parametrization.

@@ -1,7 +1,7 @@
 """Memory that a fork fills with the tensors of a model; this process reads them there, and copies none.
 
-What this process writes to it is its own, as with any memory: a later fork that writes to the model changes its own
-copy of the page alone.
+The writes of this process are its own, as with any memory: a later fork that writes to the model changes its own copy
+of the page alone.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Fact:
     """A fact of a tensor: `of` puts it into words, `others` give tensors of which it is another.
 
     ``asked_by`` are the methods, properties and functions of torch that tell it. ``of_values`` says that it passes from
-    an input to what is computed from it, but not through a layer with weights.
+    an input to values computed from it, but not through a layer with weights.
     """
 
     of: Callable[[torch.Tensor], str]

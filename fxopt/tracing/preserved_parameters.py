@@ -17,7 +17,7 @@ Of larger ones only the version is kept: a write is told, and stays.
 
 
 class PreservedParameters:
-    """The parameters of a model before a run; `bring_back` undoes what the run has written to them."""
+    """The parameters of a model before a run; `bring_back` undoes the writes of the run."""
 
     def __init__(self, model: nn.Module) -> None:
         plain = [(name, parameter) for name, parameter in model.named_parameters() if is_plain(parameter)]

@@ -16,10 +16,10 @@ from fxopt.graph.tensor_state import same_bytes
 def same_value(one: Any, other: Any, seen: frozenset[int] = frozenset()) -> bool:
     """Return whether two values have the same type and the same contents, dicts in any order.
 
-    A NaN is the same as a NaN, and -0.0 is another number than 0.0. Functions are the same if their code and what it
-    refers to are, methods if their functions and objects are, modules and classes if they are one object. An object
-    whose class has no equality, or one that gives no bool, goes by its state. One that tells none (a lock) goes by its
-    type.
+    A NaN is the same as a NaN, and -0.0 is another number than 0.0. Functions are the same if their code and the values
+    that it refers to are, methods if their functions and objects are, modules and classes if they are one object. An
+    object whose class has no equality, or one that gives no bool, goes by its state. One that tells none (a lock) goes
+    by its type.
 
     >>> same_value([1], [True]), same_value(float("nan"), float("nan")), same_value(slice(1), slice(2))
     (False, True, False)

@@ -217,7 +217,7 @@ class Tape:
             self.asks.append(Ask(name, self.sources.node_of(call.args[0]), calling_line()))
 
     def asked(self) -> dict[str, SourceLine | None]:
-        """Return the facts that forward asked for, of inputs or of what is computed from them."""
+        """Return the facts that forward asked for, of inputs or of values computed from them."""
         return asked_facts(self.asks, carriers_of(self.graph, self.with_weights.__contains__))
 
     def _record_function(self, call: Call, result: Any) -> Any:

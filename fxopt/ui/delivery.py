@@ -1,4 +1,4 @@
-"""What the visitor does is heard, and what a run has drawn is seen, also where acts come quickly.
+"""Each act of the visitor is heard, and each part that a run has drawn is seen, also where acts come quickly.
 
 Streamlit drops some of both. At the start of a run of fragments it takes back what an earlier run has drawn of them and
 the browser has not fetched yet, and lets the end of that run be one that broke off: a panel that this run does not

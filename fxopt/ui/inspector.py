@@ -79,7 +79,7 @@ def _module(session: Session, path: str) -> None:
 
 
 def _kind_of_box(path: str, kind: str) -> str:
-    """Return what a folded box stands for: a module, or calls that fxopt itself has put into one box."""
+    """Return the kind of a folded box: a module, or calls that fxopt itself has put into one box."""
     if kind != PART:
         return f"Module {code(kind)}" if kind else "Module"
     word = "index arithmetic"
