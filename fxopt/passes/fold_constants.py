@@ -104,6 +104,13 @@ class FoldConstants(Pass[ConstantTensor]):
             actual="an output that the caller may write to",
             needed="an output with memory of its own",
         )
+        taker = next((user for user in node.users if user.target in (torch.as_tensor, torch.asarray)), None)
+        yield taker is None or Unmet(
+            f"{taker.name if taker is not None else ''} takes {node.name}, and torch could no longer load "
+            "the graph from a pickle",
+            actual="torch.as_tensor or torch.asarray of it",
+            needed="other readers; a tensor needs neither of them",
+        )
         cone = plan.cone(node)
         yield from plan.alone_conditions(cone)
         return ConstantTensor(node, cone, info)

@@ -125,6 +125,7 @@ FOLDED: dict[str, tuple[Forward, list[str]]] = {
 }
 
 LEFT: dict[str, tuple[Forward, str]] = {
+    "taken by as_tensor": (lambda m, x: x * torch.as_tensor(m.rows.exp()), "as_tensor takes exp"),
     "a parameter that trains": (lambda m, x: x * m.weight.exp(), "weight trains, and the result would not"),
     "the default dtype": (lambda m, x: x + torch.ones(4, device=x.device), "ones is torch.float32 whatever"),
     "a dtype that is given": (
