@@ -70,7 +70,7 @@ class BeforeAttention(nn.Module):
         return x + self.out(x)
 
 
-def norm(build: Builder, x: Node, choose: Choices) -> Node:
+def norm_with_affine(build: Builder, x: Node, choose: Choices) -> Node:
     """A norm of the last dimension."""
     width = build.shape(x)[-1]
     layer = choose(nn.LayerNorm, nn.RMSNorm)(width or 1, dtype=build.dtype).eval()
@@ -79,11 +79,11 @@ def norm(build: Builder, x: Node, choose: Choices) -> Node:
     return build.call(layer, x, choose)
 
 
-INSTRUCTIONS = (norm,)
+INSTRUCTIONS = (norm_with_affine,)
 PATTERNS = (
-    [("norm", 0, 0), ("linear", 0, 0)],
-    [("norm", 0, 1), ("linear", 0, 1), ("linear", 1, 0), ("combine", 0, 1)],
-    [("norm", 0, 0), ("linear", 0, 0), ("write", 1, 0)],
+    [("norm_with_affine", 0, 0), ("linear", 0, 0)],
+    [("norm_with_affine", 0, 1), ("linear", 0, 1), ("linear", 1, 0), ("combine", 0, 1)],
+    [("norm_with_affine", 0, 0), ("linear", 0, 0), ("write", 1, 0)],
 )
 EXAMPLES = (Example("before attention", BeforeAttention, ((3, 4),)),)
 

@@ -38,7 +38,7 @@ def job() -> Iterator[Job[bool]]:
 
 
 def test_the_line_says_what_is_done_and_for_how_long(told: list[str], job: Job[bool]) -> None:
-    _line(job, "Laying out 29 boxes", time.monotonic() - 3)
+    _line(job, "Laying out 29 boxes", time.monotonic() - 3, False, False)
     assert "Laying out 29 boxes … 3 s" in told[0]
 
 
@@ -46,7 +46,14 @@ def test_the_page_is_drawn_again_once_it_is_done(told: list[str]) -> None:
     done = Job(lambda progress: 1)
     done.wait()
     with pytest.raises(WholePageError):
-        _line(done, "Laying out", time.monotonic())
+        _line(done, "Laying out", time.monotonic(), False, False)
+    assert not told
+
+
+def test_the_page_is_drawn_again_once_its_turn_comes(told: list[str], job: Job[bool]) -> None:
+    """In the line it is looked at once a second, and often once it runs."""
+    with pytest.raises(WholePageError):
+        _line(job, "Measuring", time.monotonic(), True, False)
     assert not told
 
 
@@ -55,7 +62,7 @@ def test_a_line_that_nobody_waits_for_any_more_is_not_drawn(told: list[str], job
     job.cancel()
     assert job.running
     with pytest.raises(WholePageError):
-        _line(job, "Laying out", time.monotonic())
+        _line(job, "Laying out", time.monotonic(), False, False)
     assert not told
 
 
