@@ -100,6 +100,7 @@ SHELLS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", SHELLS)
 def test_ipython_asks_each_value_for_what_its_place_shows(place: str, tmp_path: Path) -> None:
     pytest.importorskip("ipykernel")
