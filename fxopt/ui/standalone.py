@@ -58,9 +58,9 @@ const parentElement = document.getElementById("graph");
 fxopt.show({ data, parentElement, setStateValue: heardBySavedPage });
 inspectSaved(null);
 
-function heardBySavedPage(_, acts) {
+function heardBySavedPage(_, { acts }) {
   for (const [number, kind, name] of acts) {
-    fxopt.views[0].acts.heard(number);
+    fxopt.views[0].acts.take({ heard: number });
     if (kind === "select" || kind === "reveal") inspectSaved(name);
   }
 }

@@ -214,11 +214,12 @@ def test_a_click_runs_the_page_once_and_a_switch_once(visit: Open) -> None:
     visitor = visit()
     runs: list[str] = []
     visitor.page.evaluate(
-        """globalThis.runs = 0; new MutationObserver(() => {
-            const now = document.querySelector('.stApp').dataset.testScriptState ?? document.querySelector('[data-test-script-state]')?.dataset.testScriptState;
-            if (now === 'running' && globalThis.last !== 'running') globalThis.runs += 1;
-            globalThis.last = now;
-        }).observe(document.body, { subtree: true, attributes: true, attributeFilter: ['data-test-script-state'] })"""  # noqa: E501
+        """globalThis.runs = 0; new MutationObserver((changes) => {
+            // A run that is over by now was running in between.
+            globalThis.runs += changes.filter(({ target, oldValue }) =>
+                oldValue === 'running' && target.dataset.testScriptState !== 'running').length;
+        }).observe(document.body, { subtree: true, attributes: true, attributeOldValue: true,
+                                    attributeFilter: ['data-test-script-state'] })"""
     )
     visitor.click_node("stem_conv")
     visitor.sees("matches at")
@@ -280,7 +281,8 @@ STREAMLITS_OWN = (r"^<pre",)
 there by themselves (Firefox always did, Chromium does since version 130)."""
 
 
-AT_REST = """!document.querySelector('[data-stale=true]') && document.getAnimations().every(
+AT_REST = """!document.querySelector('[data-stale=true], [data-test-script-state=running]') &&
+    document.getAnimations().every(
     (one) => one.playState !== "running" || one.effect?.getComputedTiming().endTime === Infinity)"""
 """No part waits to be drawn anew, and no color is on its way to another."""
 

@@ -43,6 +43,7 @@ def test_the_tour_leads_to_five_controls_and_ends_for_good(newcomer: Page, serve
     expect(card).to_contain_text("1 of 5")
     expect(card.get_by_role("status")).to_contain_text("Tour, stop 1 of 5. Passes")
     expect(page.locator(".lesson-outline")).to_be_visible()
+    page.get_by_role("button", name="What would each bring?").wait_for()  # the inspector is there as a whole
     assert serious(page) == []
     page.get_by_role("separator", name="Width of the inspector").click()
     page.get_by_role("button", name="Go to the evidence").focus()

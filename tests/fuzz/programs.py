@@ -18,9 +18,7 @@ from tests.passes import declared
 
 WIDTH = 4
 INSTRUCTIONS = {**STEPS, **declared.INSTRUCTIONS}
-assert not STEPS.keys() & declared.INSTRUCTIONS.keys(), (
-    "two instructions of one name"
-)
+assert not STEPS.keys() & declared.INSTRUCTIONS.keys(), "two instructions of one name"
 PATTERNS: dict[str, list[list[Step]]] = {
     **declared.PATTERNS,
     "fold_scale": [[("linear", 0, 0), ("scale", 0, 0)], [("linear", 0, 0), ("ask", 0, 0), ("scale", 0, 0)]],

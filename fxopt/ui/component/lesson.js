@@ -5,6 +5,9 @@ import { FirstPlace } from "./first_place.js";
 import { bringIntoSight, follow, outline } from "./outlines.js";
 
 const shows = new WeakMap();
+const TOP = '[data-testid="stSidebar"] .st-key-lesson-list'; // of the panel, where each step begins
+const SETTLING_MS = 1000; // so long the panel may still move, as the parts of a new step come
+let stepInPanel; // also where Streamlit mounts the component anew
 
 /** @typedef {import("./outlines.js").Place} Place */
 
@@ -32,14 +35,20 @@ class Outlines {
     /** @type {FirstPlace<Place>} */
     this.first = new FirstPlace();
     this.unread = ""; // the place in the panel of words that came just now, which may lie below its edge
+    this.topUntil = 0; // until then the panel stays at its top, unless the visitor acts
+    this.ending = new AbortController();
+    for (const act of ["wheel", "pointerdown", "keydown"]) {
+      addEventListener(act, () => (this.topUntil = 0), { signal: this.ending.signal, capture: true, passive: true });
+    }
     this.frame = requestAnimationFrame(() => this.follow());
   }
 
   /** @param {{ step: string, places: Place[], told: string, told_at: string }} data */
   take({ step, places, told, told_at }) {
-    if (step !== this.step) this.unread = this.step === undefined ? "" : ".st-key-lesson-list"; // a reload leaves the panel where it was
-    else if (this.status.textContent !== told) this.unread = told_at;
-    this.step = step;
+    const isNew = step !== stepInPanel;
+    if (isNew && stepInPanel !== undefined) this.topUntil = performance.now() + SETTLING_MS; // a reload leaves it where it was
+    if (!isNew && this.status.textContent !== told) this.unread = told_at;
+    stepInPanel = step;
     if (this.status.textContent !== told) this.status.textContent = told;
     const key = JSON.stringify(places);
     if (key !== this.key) {
@@ -55,7 +64,8 @@ class Outlines {
     for (const { place, box } of this.shown) follow(box, place);
     // Once a step, and once its first control is there.
     if (this.first.unseen && bringIntoSight(this.first.unseen)) this.first.seen();
-    if (this.unread && bringIntoSight({ css: `[data-testid="stSidebar"] ${this.unread}` })) this.unread = "";
+    if (performance.now() < this.topUntil) document.querySelector(TOP)?.scrollIntoView({ block: "nearest" });
+    else if (this.unread && bringIntoSight({ css: `[data-testid="stSidebar"] ${this.unread}` })) this.unread = "";
     this.frame = requestAnimationFrame(() => this.follow());
   }
 
@@ -65,6 +75,7 @@ class Outlines {
 
   end() {
     cancelAnimationFrame(this.frame);
+    this.ending.abort();
     this.clear();
     this.status.remove();
   }
