@@ -186,7 +186,7 @@ def own(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("forward", "sites"), FOLDED.values(), ids=FOLDED)
-def test_a_tensor_of_constants_becomes_one_buffer(forward: Forward, sites: list[str]) -> None:
+def test_a_tensor_of_constants_becomes_one_frozen_parameter(forward: Forward, sites: list[str]) -> None:
     case = Case.of("tables", Tables(forward).eval(), (X,))
     check(laws.outputs_are_as_exact_as_declared, FoldConstants(), case)
     check(laws.reverse_restores_everything_to_the_bit, FoldConstants(), case)

@@ -31,7 +31,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def job() -> Iterator[Job[bool]]:
-    """Work that goes on until the test ends, whatever it is asked."""
+    """Work that goes on until the test ends, also where it is asked to end."""
     end = threading.Event()
     yield Job(lambda progress: end.wait(60))
     end.set()

@@ -47,7 +47,8 @@ class Outlines {
   take({ step, places, told, told_at }) {
     const isNew = step !== stepInPanel;
     if (isNew && stepInPanel !== undefined) this.topUntil = performance.now() + SETTLING_MS; // a reload leaves it where it was
-    if (!isNew && this.status.textContent !== told) this.unread = told_at;
+    if (isNew) this.unread = ""; // its words are read from the top
+    else if (this.status.textContent !== told) this.unread = told_at;
     stepInPanel = step;
     if (this.status.textContent !== told) this.status.textContent = told;
     const key = JSON.stringify(places);
