@@ -114,7 +114,7 @@ def test_a_random_walk_of_edits_and_passes_is_a_replay_and_comes_back() -> None:
     draw = random.Random(5)
     wb = Workbench(small())
     made = refused = 0
-    for _ in range(120):
+    for _ in range(200):
         act = draw.choice(["edit", "edit", "switch", "switch", "site", "undo", "redo", "move", "remove"])
         if act == "edit":
             before, history = fingerprint(wb.current), wb.choices
