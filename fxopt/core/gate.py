@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from torch.fx import GraphModule
 
+from fxopt.core.saving import choose_tracer
 from fxopt.errors import expect_graph
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.marks import LEDGER
@@ -171,6 +172,7 @@ def surely(act: Callable[[], object]) -> None:
 def _take_off_empty_ledger(gm: GraphModule) -> None:
     if LEDGER in gm._modules and not getattr(gm._modules[LEDGER], "entries", ()):
         del gm._modules[LEDGER]
+    choose_tracer(gm)
 
 
 _GATES: weakref.WeakKeyDictionary[GraphModule, _Gate] = weakref.WeakKeyDictionary()

@@ -21,7 +21,7 @@ from fxopt.core.entry import Entry
 from fxopt.core.following import Follower, present_after, present_in, with_tensors_of
 from fxopt.core.gate import about_to_change, is_acting, transact
 from fxopt.core.patch_state import PatchState
-from fxopt.core.saving import NotSaved, SavedNode, adopt, saved_nodes
+from fxopt.core.saving import NotSaved, SavedNode, adopt, choose_tracer, saved_nodes
 from fxopt.errors import FxoptWarning, RewriteError
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.index import GraphIndex
@@ -71,6 +71,7 @@ class Ledger(nn.Module):
         if ledger._gm() is not gm:  # the graph module was loaded, or built from another
             ledger._gm = weakref.ref(gm)
         gm._modules[LEDGER] = ledger
+        choose_tracer(gm)
         return ledger, ledger._output is not None or ledger._moved or ledger._unpickled is not None
 
     def _catch_up(self, gm: GraphModule) -> None:
@@ -103,6 +104,7 @@ class Ledger(nn.Module):
         gm = self._gm()
         if gm is not None and not self.entries and gm._modules.get(LEDGER) is self and not is_acting(gm):
             del gm._modules[LEDGER]
+            choose_tracer(gm)
 
     @staticmethod
     def detach(gm: GraphModule) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Tracer
+from torch.fx.proxy import TraceError
 
 from fxopt.errors import RewriteError
 from fxopt.graph.index import GraphIndex
+from fxopt.graph.marks import LEDGER
 from fxopt.graph.nodes import target_name
 from fxopt.recording.node_changes import SetCall
 from fxopt.recording.node_record import Call, NodeRecord, can_be_pickled
@@ -29,6 +32,30 @@ class SavedNode:
 
     record: NodeRecord
     target: str
+
+
+class BufferTracer(Tracer):
+    """Traces a pickled graph module again, and keeps the calls that read buffers alone, which torch computes instead.
+
+    A few functions, as `torch.as_tensor`, take no proxy. A graph that gives a buffer to one is traced as torch does.
+    """
+
+    proxy_buffer_attributes = True
+
+    def trace(self, *args: Any, **kwargs: Any) -> Graph:
+        try:
+            return super().trace(*args, **kwargs)
+        except (TraceError, TypeError, RuntimeError):
+            self.proxy_buffer_attributes = False
+            return super().trace(*args, **kwargs)
+
+
+def choose_tracer(gm: GraphModule) -> None:
+    """Let a pickle of `gm` be traced by `BufferTracer` while patches are in force, unless it has a tracer of its own."""
+    old, new = ((None, Tracer), BufferTracer) if LEDGER in gm._modules else ((BufferTracer,), Tracer)
+    for holder in (gm.graph.__dict__, gm.__dict__):  # a deep copy takes that of the graph, and a pickle the other
+        if holder.get("_tracer_cls") in old:
+            holder["_tracer_cls"] = new
 
 
 def saved_nodes(gm: GraphModule) -> list[SavedNode]:

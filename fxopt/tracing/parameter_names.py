@@ -11,8 +11,10 @@ import builtins
 import re
 from typing import Any
 
-from torch.fx import Graph, GraphModule, Tracer
+from torch.fx import Graph, GraphModule
 from torch.fx.graph import _custom_builtins
+
+from fxopt.core.saving import BufferTracer
 
 _OTHER = {"NoneType": "from types import NoneType"}
 _IMPORTS = {
@@ -45,7 +47,7 @@ def keep_apart(graph: Graph) -> None:
         graph._tracer_cls = _KeepsApart
 
 
-class _KeepsApart(Tracer):
+class _KeepsApart(BufferTracer):
     """Traces a pickled graph module again: a pickle holds code, but not the way in which it was generated."""
 
     def trace(self, *args: Any, **kwargs: Any) -> Graph:

@@ -15,6 +15,7 @@ from fxopt import (
     fingerprint,
 )
 from fxopt.core import shared_copy
+from fxopt.testing.probes import pickled
 from tests.core.states import (
     TRAVELS,
     every_move,
@@ -45,6 +46,43 @@ def test_the_way_back_travels(travel: Any, example: Example, whole: Transformati
     whole(gm, reverse=True)
     if travel is copy.deepcopy or travel is shared_copy:
         assert fingerprint(gone) == before
+
+
+class Buffers(nn.Module):
+    """Calls that read buffers alone, at places far from those that use their results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.arange(12.0).view(3, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        last = self.rows[1:2].t()
+        return (x / 8 + self.rows.exp()[2]) * last.t() + self.rows[0] - last.t()
+
+
+@pytest.mark.parametrize("travels", [[pickled], [copy.deepcopy, pickled], [pickled, pickled]], ids=len)
+def test_calls_that_read_buffers_alone_stay_in_a_pickle(travels: list[Any]) -> None:
+    gm = fxopt.capture(Buffers().eval(), (torch.rand(2, 4),))
+    names = [node.name for node in gm.graph.nodes]
+    fxopt.ChangeTrueDivToMulByInverse()(gm)
+    for travel in travels:
+        gm = travel(gm)
+    fxopt.ChangeTrueDivToMulByInverse()(gm, reverse=True)
+    assert [node.name for node in gm.graph.nodes] == names
+    assert gm._tracer_cls is gm.graph._tracer_cls is torch.fx.Tracer
+
+
+def test_a_buffer_that_is_given_to_a_function_without_proxies_is_loaded_as_torch_does() -> None:
+    gm = fxopt.capture(Buffers().eval(), (torch.rand(2, 4),))
+    [part] = [node for node in gm.graph.nodes if node.name == "getitem_2"]
+    with gm.graph.inserting_before(part):
+        part.replace_input_with(part.args[0], gm.graph.call_function(torch.as_tensor, (part.args[0],)))
+    gm.recompile()
+    fxopt.ChangeTrueDivToMulByInverse()(gm)
+    loaded = pickled(gm)
+    assert torch.equal(loaded(torch.ones(2, 4)), gm(torch.ones(2, 4)))
+    with pytest.raises(fxopt.RewriteError, match="its nodes differ from those that were saved"):
+        fxopt.ChangeTrueDivToMulByInverse()(loaded, reverse=True)
 
 
 @every_whole
