@@ -51,7 +51,7 @@ class BufferTracer(Tracer):
 
 
 def choose_tracer(gm: GraphModule) -> None:
-    """Let a pickle of `gm` be traced by `BufferTracer` while patches are in force, unless it has a tracer of its own."""
+    """Let `BufferTracer` trace a pickle of `gm` while patches are in force, unless it has a tracer of its own."""
     old, new = ((None, Tracer), BufferTracer) if LEDGER in gm._modules else ((BufferTracer,), Tracer)
     for holder in (gm.graph.__dict__, gm.__dict__):  # a deep copy takes that of the graph, and a pickle the other
         if holder.get("_tracer_cls") in old:

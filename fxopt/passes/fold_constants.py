@@ -39,7 +39,7 @@ class ConstantTensor(Match):
 
 
 class FoldConstants(Pass[ConstantTensor]):
-    """Replace `f(c)`, where all inputs of `f` are constants, with one frozen parameter that holds the result.
+    """Replace `f(c)`, where all inputs of `f` are constants, with one frozen parameter or buffer that holds the result.
 
     If `c` is the same in each run, so is `f(c)`: it is computed once, when the pass runs, and each run reads it
     (constant folding: Aho, Lam, Sethi and Ullman 2006, section 8.5.4). Constants are numbers, frozen parameters and
@@ -47,8 +47,7 @@ class FoldConstants(Pass[ConstantTensor]):
     computed of them: a causal mask, a table of positions, a bias that is gathered from a table. A run saves the calls
     and their memory traffic. The result takes 64 MiB at most for all constants of a model, and the place of the
     parameters and buffers that it is made of, as in any fold: they have to be read by nothing else, so that no later
-    write to one of them could make it untrue. It is a frozen parameter, also of integers, since torch takes the calls
-    of buffers out of a graph that it loads from a pickle.
+    write to one of them could make it untrue. Integers and truths, which have no gradients, are a buffer.
 
     The same operators compute it on the same values, so with the same number of threads and the same settings of torch
     the bits are the same. It is computed without autocast: a model that is called under autocast rounds at other places
@@ -132,7 +131,8 @@ class FoldConstants(Pass[ConstantTensor]):
         if type(value) is not torch.Tensor or TensorInfo.of(value) != match.info:
             raise RewriteError(f"{node.name} is noted as {match.info}, and its calls give {TensorInfo.of(value)}")
         path = rewriter.free_path(f"{node.name}_constant")
-        rewriter.set_tensor(path, nn.Parameter(value, requires_grad=False))
+        can_train = value.is_floating_point() or value.is_complex()
+        rewriter.set_tensor(path, nn.Parameter(value, requires_grad=False) if can_train else value)
         rewriter.replace(node, rewriter.get_attr(path, info=match.info, made_from=(node,)))
         for one in reversed(match.cone[:-1]):
             if not one.users:

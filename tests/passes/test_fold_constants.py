@@ -186,7 +186,7 @@ def own(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("forward", "sites"), FOLDED.values(), ids=FOLDED)
-def test_a_tensor_of_constants_becomes_one_frozen_parameter(forward: Forward, sites: list[str]) -> None:
+def test_a_tensor_of_constants_becomes_one_frozen_parameter_or_buffer(forward: Forward, sites: list[str]) -> None:
     case = Case.of("tables", Tables(forward).eval(), (X,))
     check(laws.outputs_are_as_exact_as_declared, FoldConstants(), case)
     check(laws.reverse_restores_everything_to_the_bit, FoldConstants(), case)
@@ -196,7 +196,12 @@ def test_a_tensor_of_constants_becomes_one_frozen_parameter(forward: Forward, si
     assert [entry.site for entry in FoldConstants().apply(GraphIndex(gm))] == sites
     assert not [node for node in gm.graph.nodes if not node.users and node.op not in ("placeholder", "output")]
     names = [f"{site}_constant" for site in sites]
-    assert [name for name, one in gm.named_parameters() if not one.requires_grad][-len(names) :] == names
+    held = {name: one for name, one in gm.state_dict(keep_vars=True).items() if name in names}
+    assert [*held] == names
+    assert {name: isinstance(one, nn.Parameter) for name, one in held.items()} == {
+        name: one.is_floating_point() for name, one in held.items()
+    }
+    gm.requires_grad_(True)
     read = {str(node.target) for node in gm.graph.find_nodes(op="get_attr")}
     assert read == {"weight", *names}, "the constants take the place of all that they are made of"
 
@@ -289,7 +294,7 @@ def test_all_constants_together_have_a_bound(monkeypatch: pytest.MonkeyPatch) ->
     gm = of(lambda m, x: x + (y := torch.arange(4, device=x.device)).neg() + y.square() + y * 3 + m.mix)
     for _ in range(2):  # of 32 bytes each
         FoldConstants()(gm)
-        assert [name for name, _ in gm.named_parameters()][2:] == ["neg_constant", "square_constant", "mul_constant"]
+        assert [name for name, _ in gm.named_buffers()] == ["neg_constant", "square_constant", "mul_constant"]
     gm = of(lambda m, x: x + (y := torch.arange(4, device=x.device)).neg() + y.square() + y * 3 + (y - 1) + m.mix)
     for _ in range(2):
         FoldConstants()(gm)
@@ -316,9 +321,8 @@ def test_the_modes_of_the_caller_stay_out_of_the_constant() -> None:
     with torch.autocast("cpu", torch.bfloat16), torch.inference_mode(), torch.device("meta"):
         FoldConstants()(gm)
     assert gm.matmul_constant.dtype == torch.float32
-    assert [(one.device.type, one.is_inference()) for name, one in gm.named_parameters() if "constant" in name] == [
-        ("cpu", False)
-    ] * 2
+    made = [one for name, one in gm.state_dict(keep_vars=True).items() if "constant" in name]
+    assert [(one.device.type, one.is_inference()) for one in made] == [("cpu", False)] * 2
 
 
 def test_attention_chooses_the_same_kernel() -> None:
