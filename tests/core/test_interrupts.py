@@ -133,7 +133,7 @@ def test_an_act_that_is_interrupted_anywhere_is_made_whole_or_not_at_all(name: s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
-    interrupt(TWO, *ACTS[name], 60, f"many {name}")
+    interrupt(TWO, *ACTS[name], 30, f"many {name}")
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_an_act_that_is_interrupted_again_while_it_is_rolled_back_is_not_made(na
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ACTS)
 def test_an_act_that_is_interrupted_twice_at_many_lines_is_made_whole_or_not_at_all(name: str) -> None:
-    interrupt(TWO, *ACTS[name], 40, f"many twice {name}", within=12)
+    interrupt(TWO, *ACTS[name], 20, f"many twice {name}", within=12)
 
 
 def test_two_interruptions_at_any_two_of_the_last_lines_of_an_act_leave_no_lock_behind() -> None:

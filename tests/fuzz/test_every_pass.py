@@ -1,6 +1,6 @@
 """Random programs grown around each pass's own pattern obey the laws.
 
-By default a few programs run. The slow tests run for 20 seconds a pass, and as long for all rules, over the same
+By default a few programs run. The slow tests run for 10 seconds a pass, and as long for all rules, over the same
 sequence of seeds each time; the seconds are those of the processor, so other work beside them takes no program away.
 With ``FXOPT_FUZZ_SECONDS`` set (`make fuzz`) the seeds are new ones. A failure shows its seed and the smallest program
 that fails, as the body of a test for `test_found.py`.
@@ -24,7 +24,7 @@ from tests.fuzz.rules import RULES
 from tests.quick import third
 
 LONGER = os.environ.get("FXOPT_FUZZ_SECONDS")
-SECONDS = float(LONGER or 20)
+SECONDS = float(LONGER or 10)
 BATCH = 25
 
 PASSES: tuple[Pass[Any], ...] = (*(kind() for kind in ALL_PASSES), MergeLinears(keep="view"), *RULES)
