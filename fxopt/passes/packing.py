@@ -177,8 +177,11 @@ def _sum_behind(layer: Layer, index: GraphIndex) -> LayerToPack | None:
     user, spelling = _only_reader(node, index)
     if user is None:
         return None
-    if user.target in _SUMS_IN_PLACE and len(user.args) == 2 and user.args[0] is node and not user.kwargs:
-        terms: tuple[Any, ...] = user.args  # into the result of the layer, which is new memory that nobody else reads
+    if user.target in _SUMS_IN_PLACE and len(user.args) == 2 and not user.kwargs:
+        terms: tuple[Any, ...] = user.args
+        into = terms[0]  # the result of the layer is new memory, and another tensor has to be as well
+        if not isinstance(into, Node) or [*into.users] != [user] or not (into is node or index.is_fresh(into)):
+            return None
     elif spelling is not None and spelling.name == "add" and spelling.arguments.get("alpha", 1) == 1:
         terms = (spelling.arguments.get("input"), spelling.arguments.get("other"))
     else:

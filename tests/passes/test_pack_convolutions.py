@@ -69,6 +69,52 @@ def test_sums_and_activations_go_into_the_call_of_the_convolution() -> None:
     assert str(gm.a) == f"{packed}, activation=hardtanh(0, 6))"
 
 
+def sum_in_place(m: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Add a shortcut that comes after `y` in the graph, as that of ResNet does, into the memory of `y`."""
+    z = m.b(x)
+    return m.relu(y.add_(z)).mean((2, 3))
+
+
+def test_a_sum_goes_into_a_shortcut_that_comes_after_the_tensor_that_is_written_to() -> None:
+    for first in (lambda m, x: m.a(x), lambda m, x: x.sin()):
+        gm = captured(lambda m, x, first=first: sum_in_place(m, x, first(m, x)), X,
+                      a=nn.Conv2d(4, 4, 3, padding=1), b=nn.Conv2d(4, 4, 1), relu=nn.ReLU(inplace=True))  # fmt: skip
+        for x in (X, X[:1], X[:0], X.contiguous(memory_format=torch.channels_last), X.clone().fill_(torch.nan)):
+            expected = outputs(gm, (x,))
+            PackConvolutions()(gm)
+            assert [node.name for node in gm.graph.nodes if node.name not in ("a", "sin")] == [
+                "x",
+                "b",
+                "mean",
+                "output",
+            ]
+            torch.testing.assert_close(outputs(gm, (x,)), expected, rtol=1e-5, atol=1e-5, equal_nan=True)
+            PackConvolutions()(gm, reverse=True)
+
+
+OTHERS_SEE: dict[str, Any] = {
+    "an input": lambda m, x: x,
+    "a view": lambda m, x: x.relu().view(2, 4, 6, 6),
+    "passed on by a layer": lambda m, x: m.same(x.sin()),
+}
+
+
+@pytest.mark.parametrize("first", OTHERS_SEE.values(), ids=OTHERS_SEE)
+def test_a_sum_that_is_written_to_memory_which_others_may_see_stays(first: Any) -> None:
+    def forward(m: Any, x: torch.Tensor) -> Any:
+        y = first(m, x)
+        z = m.b(x.abs())
+        return y.add_(z) + x
+
+    gm = captured(forward, X, b=nn.Conv2d(4, 4, 1), same=nn.Identity())
+    old, new = X.clone(), X.clone()
+    with torch.no_grad():
+        expected = gm(old)
+        assert "add_" in [node.target for node in PackConvolutions()(gm).graph.nodes]
+        torch.testing.assert_close(gm(new), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(new, old, rtol=1e-5, atol=1e-5)
+
+
 def test_zeros_around_the_image_are_left_to_the_kernel_where_they_are_even() -> None:
     def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = m.b(F.pad(m.a(F.pad(x, (1, 1, 2, 2))), (0, 1, 0, 1))).sum()
