@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import torch
 
 from fxopt.display import Displayed
 
@@ -164,12 +165,14 @@ def _median(values: list[float]) -> float:
 
 @functools.cache
 def machine() -> str:
-    """Return the processor's name and the number of its cores."""
-    name = platform.processor() or platform.machine()
+    """Return the processor's name, its family and instructions, and the number of its cores.
+
+    A virtual machine may hide the model: processors of one name may differ in speed by half, but not with the rest.
+    """
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                name = line.partition(":")[2].strip()
-                break
-    return f"{name}, {os.cpu_count()} cores"
+    lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines() if cpuinfo.is_file() else []
+    known = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in reversed(lines))}
+    name = known.get("model name") or platform.processor() or platform.machine()
+    family = [f"family {known['cpu family']}"] if "cpu family" in known else []
+    details = ", ".join([*family, torch.backends.cpu.get_cpu_capability()])
+    return f"{name} ({details}), {os.cpu_count()} cores"
