@@ -22,6 +22,8 @@ if is_available():
         operator("_convolution_pointwise", "binary"),
     )
     _reorder = operator("_reorder_convolution_weight")
+    _linear, _linear_and_sum = operator("_linear_pointwise"), operator("_linear_pointwise", "binary")
+    _reorder_linear = operator("_reorder_linear_weight")
 
 
 _LARGE, _SMALLER = 2**16, 2
@@ -32,7 +34,9 @@ class PackedConv2d(PackedLayer):
     """Compute `activation(conv2d(x) + other)`; see `PackedLayer`.
 
     `x` is of shape (batch, in channels, height, width), `other` has the shape of the result. The result lies channel by
-    channel for each pixel (``torch.channels_last``), as oneDNN works, and an input is brought into that order.
+    channel for each pixel (``torch.channels_last``), as oneDNN works, and an input is brought into that order. A kernel
+    of one pixel, in steps of one, is a product of matrices, one row for each pixel, and computed as such: a call takes
+    less time, and one packed weight is for images of all sizes.
 
     Args:
         stride, padding, dilation: two numbers each, for height and width.
@@ -59,6 +63,8 @@ class PackedConv2d(PackedLayer):
         self.stride, self.padding, self.dilation = tuple(stride), tuple(padding), tuple(dilation)
         self.groups, self.zeros = groups, tuple(zeros)
         self.keeps_order = keeps_order
+        size = (*weight.shape[2:], *self.stride, groups)
+        self._is_product = set(size) == {1} and not any((*self.padding, *self.zeros))
 
     def _layer(self, x: Tensor) -> Tensor:
         x = F.pad(x, self.zeros) if any(self.zeros) else x
@@ -99,17 +105,31 @@ class PackedConv2d(PackedLayer):
         return self.padding[0] + max(top, bottom), self.padding[1] + max(left, right)
 
     def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
-        form = (self._even, self.stride, self.dilation, self.groups)
+        # behind a sum, oneDNN has no other activation than the relu that hides NaN
         fused = other is None and self.activation is not None and self._may_fuse(self.activation, x, packed)
-        y: Tensor
-        if other is not None:  # behind a sum, oneDNN has no other activation than the relu that hides NaN
-            y = _convolution_and_sum(x, other, packed.tensor, self.bias, *form, "add", 1.0, None, (), None)
-        else:
-            last = self.activation.call if fused and self.activation is not None else ("none", (), "")
-            y = _convolution(x, packed.tensor, self.bias, *form, *last)
+        last = self.activation.call if fused and self.activation is not None else ("none", (), "")
+        y = (self._product if self._is_product else self._convolution)(x, other, packed.tensor, last)
         if self.activation is not None and not fused:
             y = self.activation.in_place(y)
         return y.contiguous() if self.keeps_order else y
+
+    def _convolution(self, x: Tensor, other: Tensor | None, weight: Tensor, last: tuple[Any, ...]) -> Tensor:
+        form = (self._even, self.stride, self.dilation, self.groups)
+        y: Tensor
+        if other is not None:
+            y = _convolution_and_sum(x, other, weight, self.bias, *form, "add", 1.0, None, (), None)
+        else:
+            y = _convolution(x, weight, self.bias, *form, *last)
+        return y
+
+    def _product(self, x: Tensor, other: Tensor | None, weight: Tensor, last: tuple[Any, ...]) -> Tensor:
+        rows = x.permute(0, 2, 3, 1).contiguous()
+        y: Tensor
+        if other is not None:
+            y = _linear_and_sum(rows, other.permute(0, 2, 3, 1).contiguous(), weight, self.bias, "add")
+        else:
+            y = _linear(rows, weight, self.bias, *last)
+        return y.permute(0, 3, 1, 2)
 
     def _may_fuse(self, activation: Activation, x: Tensor, packed: PackedWeight) -> bool:
         """Check that the activation may be computed within the convolution: its input has no NaN that it would hide.
@@ -124,6 +144,8 @@ class PackedConv2d(PackedLayer):
         return packed.is_bounded and is_bounded(x) and (self.bias is None or is_bounded(self.bias))
 
     def _form(self, x: Tensor) -> Hashable:
+        if self._is_product:
+            return "linear"
         # by the number of threads, too: oneDNN chooses another kernel for each, and repacks in every call for a misfit
         return (
             "conv2d",
@@ -137,6 +159,9 @@ class PackedConv2d(PackedLayer):
         )
 
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
+        if self._is_product:
+            product: Tensor = _reorder_linear(weight.flatten(1).contiguous(), None)
+            return product
         # without the size of the input, the packed weight fits another kernel than the one that runs, ten times slower
         left, right, top, bottom = self.zeros
         sides = (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0))

@@ -57,13 +57,15 @@ class PackConvolutions(Pass[ConvolutionToPack]):
 
     oneDNN, the library of Intel that torch brings along, computes a convolution as products of small blocks of
     channels. Here the kernel lies block by block in a packed copy, made once for each size of the input, and images lie
-    channel by channel for each pixel (`torch.channels_last`), so both are read in one go. A residual `y` is added while
-    a block of the result is still in the registers, and so is an activation that keeps NaN; `relu`, where oneDNN
-    gives 0 for NaN, follows in place, unless the image is so much smaller than the result that it pays to prove first
-    that there is no NaN. Zeros that a call puts around the image before are left to the kernel, which saves a copy. If
-    a side has more of them than the other, they are left to it where each channel has a kernel of its own, which gets
-    as many zeros more: `sum_k w[k] x[i + k - l] = sum_k w'[k] x[i + k - r]`, with `r - l` zeros before the numbers of
-    `w`. An infinity in the image, of which these would make NaN, is seen at run time, and computed as before.
+    channel by channel for each pixel (`torch.channels_last`), so both are read in one go. A kernel of one pixel, in
+    steps of one, is a product of matrices with a row for each pixel, which takes less time a call. A residual `y` is
+    added while a block of the result is still in the registers, and so is an activation that keeps NaN; `relu`, where
+    oneDNN gives 0 for NaN, follows in place, unless the image is so much smaller than the result that it pays to prove
+    first that there is no NaN. Zeros that a call puts around the image before are left to the kernel, which saves a
+    copy. If a side has more of them than the other, they are left to it where each channel has a kernel of its own,
+    which gets as many zeros more: `sum_k w[k] x[i + k - l] = sum_k w'[k] x[i + k - r]`, with `r - l` zeros before the
+    numbers of `w`. An infinity in the image, of which these would make NaN, is seen at run time, and computed as
+    before.
 
     It may pay in nets of convolutions whose batch norms are folded (`docs/speed.md` has figures). It costs the memory
     of the packed copies. The same products are summed in another order, so results differ by rounding, about 1e-6 of

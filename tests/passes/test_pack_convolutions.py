@@ -7,6 +7,7 @@ from torch import nn
 
 import fxopt
 from fxopt import PackConvolutions
+from fxopt.packed import supports
 from fxopt.testing import check_pass
 from tests.examples import outputs
 from tests.fuzz.builder import Builder, Choices
@@ -162,6 +163,34 @@ def test_uneven_zeros_are_left_to_a_kernel_that_each_channel_has_for_itself(
     assert len(gm.a._packed) == 3
     PackConvolutions()(gm, reverse=True)
     assert torch.equal(outputs(gm, (images[0],))[0], expected[0][0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_kernel_of_one_pixel_is_a_product_with_one_packed_weight_for_all_sizes(
+    bias: bool, dtype: torch.dtype
+) -> None:
+    if not supports(dtype):
+        pytest.skip(f"this processor has no instructions for {dtype}")
+    layers = {"a": nn.Conv2d(4, 5, 1, bias=bias), "b": nn.Conv2d(4, 5, 1, bias=bias)}
+    gm = captured(
+        lambda m, x: (y := F.relu(m.a(x)), (F.silu(m.b(x) + y) * 2).permute(0, 2, 3, 1), y.reshape(-1))[1:],
+        X.to(dtype), **{name: layer.to(dtype) for name, layer in layers.items()},
+    )  # fmt: skip
+    images = [torch.randn(shape, dtype=dtype) for shape in ((2, 4, 6, 6), (1, 4, 1, 1), (3, 4, 1, 7), (0, 4, 2, 2))]
+    images += [one.contiguous(memory_format=torch.channels_last) for one in images]
+    images += [
+        torch.randn(2, 4, 6, 12, dtype=dtype)[..., ::2],
+        torch.randn(4, 6, 6, 2, dtype=dtype).permute(3, 0, 1, 2),
+    ]
+    expected = [outputs(gm, (x,)) for x in images]
+    assert len(PackConvolutions()(gm).graph.find_nodes(op="call_module")) == 2
+    for x, old in zip(images, expected):
+        new = outputs(gm, (x,))
+        exact = dtype is torch.float32
+        torch.testing.assert_close(new, old, rtol=1e-5 if exact else 0.02, atol=1e-5 if exact else 0.03)
+        assert [one.stride() for one in new] == [one.stride() for one in old]
+    assert [len(one._packed) for one in (gm.a, gm.b)] == [1, 1]
 
 
 @pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf, 1e30])
