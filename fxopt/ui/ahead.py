@@ -1,7 +1,7 @@
 """Work ahead of the visitors of ``fxopt app``: imports, and captures of the picker's models, kept on disk.
 
 A person who picks BERT for the first time would wait for the import of transformers, and for a capture. Both begin once
-the first page has been drawn. The captures are made by a process of their own at the lowest priority, once for each
+the first graph has been sent. The captures are made by a process of their own at the lowest priority, once for each
 version of torch, transformers and fxopt: ``python -m fxopt.ui.ahead PID`` ends with the server whose process it names.
 With ``FXOPT_AHEAD=0`` in the environment they wait for their visitors.
 """
@@ -22,18 +22,19 @@ FREE_BYTES = 4 * 2**30
 LOOK_SECONDS = 1.0
 VARIABLE = "FXOPT_AHEAD"
 """The environment variable that is 0 where no captures shall be made ahead."""
-first_page_drawn = threading.Event()
+first_graph_sent = threading.Event()
 _LOG = logging.getLogger(__name__)
 
 
 def work_ahead() -> None:
-    """Import transformers, and make the captures that are missing, in a thread, once a first page has been drawn."""
+    """Import transformers, and make the captures that are missing, in a thread, once a first graph has been sent."""
     threading.Thread(target=_work, name="fxopt works ahead", daemon=True).start()
 
 
 def _work() -> None:
-    first_page_drawn.wait()
+    first_graph_sent.wait()
     from fxopt.models.architectures import import_architectures
+    from fxopt.process.garbage import without_collection
     from fxopt.process.memory import available_bytes
     from fxopt.process.one_at_a_time import one_at_a_time
 
@@ -42,7 +43,7 @@ def _work() -> None:
     if is_wanted and available_bytes() > FREE_BYTES:
         makes_captures = subprocess.Popen([sys.executable, "-m", __name__, str(os.getpid())])
     with one_at_a_time():
-        import_architectures()
+        without_collection(import_architectures)()
     if makes_captures is not None:
         makes_captures.wait()
 

@@ -11,6 +11,7 @@ from streamlit import config
 from streamlit.cli_util import open_browser
 from streamlit.web.server.server_util import get_display_address, get_url
 
+from fxopt.process.garbage import without_collection
 from fxopt.ui.refused import refuse_requests
 
 
@@ -31,5 +32,6 @@ async def browser_opened(app: st.App) -> AsyncIterator[None]:
     yield
 
 
+@without_collection
 def _import_page() -> None:
     import fxopt.ui.page  # noqa: F401

@@ -10,6 +10,7 @@ from typing import get_args
 
 import streamlit as st
 
+from fxopt.ui.ahead import first_graph_sent
 from fxopt.ui.costs import chosen_costs, costs_of, drawn_costs
 from fxopt.ui.editing import edit_at, edit_edge
 from fxopt.ui.fault import complain
@@ -42,6 +43,7 @@ def graph_panels(session: Session) -> None:
         panel(session, "graph panel", _graphs, _shown_by_graphs)
     if "has been drawn" not in st.session_state and session.picture is not None:
         st.session_state["has been drawn"] = True
+        first_graph_sent.set()
         with FIRST_DRAWINGS.aside():
             time.sleep(HEAD_START_SECONDS)
     with above:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fxopt.ui.ahead import first_page_drawn
 from fxopt.ui.delivery import deliver_all
 from fxopt.ui.frame import frame_styles
 from fxopt.ui.graph_component import graph_code
@@ -33,4 +32,3 @@ def page() -> None:
             session.drawn.forget(name)  # it comes after the rest, if it comes at all
         workplace(session)
         lesson_panel(session)
-    first_page_drawn.set()

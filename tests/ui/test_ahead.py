@@ -27,6 +27,16 @@ def test_a_server_listens_and_draws_the_curtain_before_torch_is_imported() -> No
     assert (done.stdout, done.stderr) == ("False\n", "")
 
 
+def test_no_garbage_is_looked_for_while_the_page_is_imported() -> None:
+    code = (
+        "import gc, fxopt.ui.curtain as curtain, fxopt.ui.door as door; found = []\n"
+        "gc.callbacks.append(lambda phase, info: found.append(curtain.is_imported()))\n"
+        "door._import_page(); print(False in found, gc.isenabled())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout == "False True\n"
+
+
 @pytest.mark.parametrize(("address", "pictures"), [({}, 1), ({"model": "bert-base"}, 0)])
 def test_the_curtain_shows_the_first_model_and_gives_way_to_the_page(
     monkeypatch: pytest.MonkeyPatch, address: dict[str, str], pictures: int
@@ -94,7 +104,7 @@ def test_the_next_server_finds_the_note_of_the_captures() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "note", "started"), [("", False, 1), ("0", False, 0), ("", True, 0)])
-def test_a_process_makes_them_once_the_first_page_is_drawn(
+def test_a_process_makes_them_once_the_first_graph_is_sent(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: str, note: bool, started: int
 ) -> None:
     calls: list[list[str]] = []
@@ -113,7 +123,7 @@ def test_a_process_makes_them_once_the_first_page_is_drawn(
     if note:
         ahead.note_of_captures().parent.mkdir()
         ahead.note_of_captures().touch()
-    ahead.first_page_drawn.set()
+    ahead.first_graph_sent.set()
     ahead._work()
     command = [sys.executable, "-m", "fxopt.ui.ahead", str(os.getpid()), "waited for"]
     assert calls == [command] * started
