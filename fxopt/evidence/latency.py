@@ -26,6 +26,8 @@ from fxopt.evidence.running import RunStoppedError, copied, left_as_it_was, stop
 from fxopt.process.locks import free_in_forks
 
 SAMPLE_SECONDS = 0.02
+EARLY_SHARE = 0.5
+"""A sample of a measurement that may end early takes so much of `SAMPLE_SECONDS`: its interval is some wider."""
 WARM_UPS = 2
 _MARGIN = 1.1  # a sample that comes out too short costs another try, and one that is too long costs each round
 LONG_SECONDS = 1.0
@@ -64,10 +66,10 @@ def measure(
 
     `on_progress` is told the share that is done, after each sample, and during the first run of each model and runs of
     more than `LONG_SECONDS` at each call of torch; it ends the measurement by returning False. So does `budget`, in
-    seconds by the clock on the wall. With `early`, it ends after `EARLY_ROUNDS` where a difference is shown by then: in
-    half of the time, and with a wider interval. Only finished rounds count. The models, the inputs and torch's number
-    of threads stay unchanged. Only one measurement runs in a process; another waits for its turn, and can be cancelled
-    meanwhile.
+    seconds by the clock on the wall. With `early`, its samples are half as long, and it ends after `EARLY_ROUNDS` where
+    a difference is shown by then: in half or a quarter of the time, with a wider interval that holds the truth as
+    often. Only finished rounds count. The models, the inputs and torch's number of threads stay unchanged. Only one
+    measurement runs in a process; another waits for its turn, and can be cancelled meanwhile.
     """
     told = on_progress or (lambda share: None)
     clock = clock or (time.thread_time if threads is None else time.perf_counter)
@@ -76,7 +78,8 @@ def measure(
             return report_of([], stopped="cancelled", wall_threads=threads)
         with torch.inference_mode(), left_as_it_was(before), left_as_it_was(after):
             end = _End(told, 3 * rounds, wall, budget)
-            bench = _Bench(before, after, copied((args, kwargs or {})), clock, end)
+            seconds = SAMPLE_SECONDS * (EARLY_SHARE if early else 1)
+            bench = _Bench(before, after, copied((args, kwargs or {})), clock, end, seconds)
             calls = bench.warm_up()
             done = bench.run(rounds, calls, random.Random(seed), early) if calls else []
     return report_of(done, calls_per_sample=calls or 1, stopped=end.reason, wall_threads=threads)
@@ -122,10 +125,13 @@ def measuring(on_wait: Callable[[], bool | None], threads: int = 1) -> Iterator[
 class _Bench:
     """The two models with their inputs, and the clock."""
 
-    def __init__(self, before: nn.Module, after: nn.Module, inputs: Any, clock: Clock, end: _End) -> None:
+    def __init__(
+        self, before: nn.Module, after: nn.Module, inputs: Any, clock: Clock, end: _End, seconds: float
+    ) -> None:
         self.models = {_BEFORE: before, _AFTER: after, _CONTROL: before}
         self.args, self.kwargs = inputs
         self.clock = clock
+        self.seconds = seconds
         self._end = end
         self._is_long = True  # until the first runs are done
 
@@ -174,8 +180,8 @@ class _Bench:
             self._is_long = max(first) > LONG_SECONDS
             shortest = min([self.sample(side, 1) for _ in range(WARM_UPS - 1)][-1] for side in sides)
             calls = 1
-            while shortest < SAMPLE_SECONDS and calls < _MOST_CALLS:
-                calls = min(_MOST_CALLS, max(calls + 1, round(_MARGIN * calls * SAMPLE_SECONDS / shortest)))
+            while shortest < self.seconds and calls < _MOST_CALLS:
+                calls = min(_MOST_CALLS, max(calls + 1, round(_MARGIN * calls * self.seconds / shortest)))
                 shortest = min(self.sample(side, calls) * calls for side in sides)
                 if self._end.is_here():
                     return 0

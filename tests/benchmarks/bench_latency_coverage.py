@@ -40,6 +40,7 @@ class Repeated(nn.Module):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=RUNS_ALIKE, help="runs for each row")
+    parser.add_argument("--early", action="store_true", help="measurements that may end early, as those of the page")
     parser.add_argument("--busy", type=int, default=os.cpu_count() or 1, help="processes that keep the cores busy")
     options = parser.parse_args()
     latency.SAMPLE_SECONDS = SAMPLE_SECONDS
@@ -49,14 +50,14 @@ def main() -> None:
     for name, busy in (("as it is", 0), (f"with {options.busy} busy processes", options.busy)):
         with kept_busy(busy):
             for slower_by in (0, 3, 10, 30):
-                print(row(name, slower_by, options.runs), flush=True)
+                print(row(name, slower_by, options.runs, options.early), flush=True)
 
 
-def row(name: str, slower_by: int, runs: int) -> str:
+def row(name: str, slower_by: int, runs: int, early: bool) -> str:
     body = nn.Sequential(nn.Linear(64, 128), nn.GELU(), nn.Linear(128, 64), nn.LayerNorm(64)).eval()
     one, other, x = Repeated(body, 100), Repeated(body, 100 + slower_by), torch.randn(4, 64)
     truth = 1 / (1 + slower_by / 100)
-    reports: list[LatencyReport] = [measure(one, other, (x,), seed=seed) for seed in range(runs)]
+    reports: list[LatencyReport] = [measure(one, other, (x,), seed=seed, early=early) for seed in range(runs)]
     holds = sum(report.low <= truth <= report.high for report in reports)
     control = sum(report.control_low <= 1 <= report.control_high for report in reports)
     shown = [report for report in reports if report.shown]

@@ -73,6 +73,11 @@ def test_a_sample_is_hardly_longer_than_it_has_to_be() -> None:
         assert latency.SAMPLE_SECONDS <= took <= 1.2 * latency.SAMPLE_SECONDS
 
 
+def test_a_measurement_that_may_end_early_has_shorter_samples() -> None:
+    early = measured(1e-4, 1e-4, noise=0, rounds=1, early=True).calls_per_sample
+    assert early == pytest.approx(latency.EARLY_SHARE * measured(1e-4, 1e-4, noise=0, rounds=1).calls_per_sample, abs=1)
+
+
 def test_a_slower_graph_is_called_slower() -> None:
     report = measured(0.040, 0.060)
     assert report.verdict.startswith(f"{1 / report.ratio:.2f}x slower [{1 / report.high:.2f}, ")
