@@ -3,24 +3,28 @@
 Streamlit drops some of both. At the start of a run of fragments it takes back what an earlier run has drawn of them and
 the browser has not fetched yet, and lets the end of that run be one that broke off: a panel that this run does not
 draw after all is lost, and one that became shorter keeps its last lines, which the browser clears at an end alone. And
-it ignores an act in a panel that is just being drawn anew with those around it.
+it ignores an act in a panel that is just being drawn anew with those around it. Fragments of one's choice it draws
+after a callback alone: not where the body of a fragment finds that some work has ended.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from streamlit.commands import execution_control
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+from streamlit.runtime.scriptrunner_utils.script_run_context import RunLocation
 
 _clear, _request_rerun = ForwardMsgQueue.clear, AppSession.request_rerun
 
 
 def deliver_all() -> None:
-    """Let nothing of it be dropped, at any session of this process."""
+    """Let nothing of it be dropped or refused, at any session of this process."""
     setattr(ForwardMsgQueue, "clear", _cleared)  # noqa: B010 - mypy knows no method that is replaced
     setattr(AppSession, "request_rerun", _rerun_requested)  # noqa: B010
+    execution_control._KEYED_RERUN_ALLOWED_LOCATIONS = frozenset(RunLocation)
 
 
 def _cleared(queue: ForwardMsgQueue, *args: Any, fragment_ids_this_run: list[str] | None = None, **named: Any) -> None:

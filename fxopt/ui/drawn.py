@@ -50,8 +50,14 @@ class Drawn:
     @property
     def stale(self) -> list[str]:
         """The panels whose state has changed since they were drawn, or whose run broke off."""
+        return self.due()
+
+    def due(self, *others: str) -> list[str]:
+        """Return those that are stale and, as far as they were drawn, some others."""
         return [
-            name for name, (shows, shown) in self._shown.items() if name in self._broken_off or _state(shows) != shown
+            name
+            for name, (shows, shown) in self._shown.items()
+            if name in others or name in self._broken_off or _state(shows) != shown
         ]
 
 

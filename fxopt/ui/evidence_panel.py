@@ -13,7 +13,7 @@ from fxopt.ui.latency_tab import LATENCY
 from fxopt.ui.markdown import escaped
 from fxopt.ui.nodes_tab import NODES
 from fxopt.ui.numerics_tab import NUMERICS
-from fxopt.ui.panel import panel
+from fxopt.ui.panel import EVIDENCE, acting, panel
 from fxopt.ui.parameters_tab import PARAMETERS
 from fxopt.ui.rule_tab import RULE
 from fxopt.ui.session import Session
@@ -24,7 +24,7 @@ TABS = (PARAMETERS, NUMERICS, LATENCY, COST, CODE, NODES, TIMELINE, RULE)
 
 def evidence_panel(session: Session) -> None:
     """Draw the tabs, and the content of the open one."""
-    panel(session, "evidence panel", _tabs, _shown_by_open_tab)
+    panel(session, EVIDENCE, _tabs, _shown_by_open_tab)
 
 
 def _shown_by_open_tab(session: Session) -> Hashable:
@@ -38,7 +38,8 @@ def _tabs(session: Session) -> None:
     if asked not in [tab.name for tab in TABS]:  # as an address may ask
         complain(f"The address asks for a tab that is not here: {escaped(str(asked)[:MOST_TOLD])}")
         del st.session_state["evidence"]
-    for place, tab in zip(st.tabs([tab.name for tab in TABS], key="evidence", on_change="rerun"), TABS):
+    opened = acting(session, lambda: None)  # the panels that depend on the open tab are drawn with this one
+    for place, tab in zip(st.tabs([tab.name for tab in TABS], key="evidence", on_change=opened), TABS):
         if place.open:
             with place:
                 tab.draw(session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 
 import streamlit as st
 
@@ -20,6 +21,7 @@ from fxopt.ui.job import GraphJob, Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.markdown import counted, escaped
 from fxopt.ui.one_in_line import MEASUREMENTS
+from fxopt.ui.panel import acting, work_ended
 from fxopt.ui.presence import presence
 from fxopt.ui.progress import watch
 from fxopt.ui.session import Session
@@ -36,7 +38,7 @@ BRACKETS = "In brackets: the 95 % interval; a difference is shown where all of i
 def _draw(session: Session) -> None:
     measurement = session.measurement
     if measurement is not None and measurement.job.running:
-        watch(measurement.job, "measuring")
+        watch(measurement.job, "measuring", ended=partial(work_ended, session))
         return
     bench = session.workbench
     if measurement is not None:
@@ -48,7 +50,7 @@ def _draw(session: Session) -> None:
         type="primary",
         disabled=not bench.is_changed,
         help=None if bench.is_changed else "Switch a pass on first: the two graphs are the same",
-        on_click=start,
+        on_click=acting(session, start),
         args=(session,),
     )
     st.caption(
@@ -71,7 +73,7 @@ def _on_the_wall(session: Session) -> None:
     """Draw the time on the wall with all threads beside the CPU time of one: a button, the measurement, its verdict."""
     found = session.searches.get(WALL)
     if found is not None and found.job.running:
-        watch(found.job, WALL, "Measuring wall time")
+        watch(found.job, WALL, "Measuring wall time", ended=partial(work_ended, session))
         return
     threads = counted(threads_here(), "thread")
     report = found.job.result if found is not None and found.choices == session.workbench.choices else None
@@ -81,8 +83,8 @@ def _on_the_wall(session: Session) -> None:
         times = f"{report.before_ms:.2f} ms before, {report.after_ms:.2f} ms now"
         control = f"the original against itself [{report.control_low:.2f}, {report.control_high:.2f}]"
         st.markdown(f"**Wall time with {threads}: {escaped(report.verdict)}**  \n{times}; {escaped(control)}")
-    st.button(f"Measure wall time with {threads}", key="measure wall time", on_click=start, args=(session, True),
-              disabled=not session.workbench.is_changed,
+    st.button(f"Measure wall time with {threads}", key="measure wall time", on_click=acting(session, start),
+              args=(session, True), disabled=not session.workbench.is_changed,
               help="In the same pairs. Other work on this machine makes it longer, for both graphs alike")  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from fxopt.ui.lesson_writing import being_written
 from fxopt.ui.markdown import escaped
 from fxopt.ui.own_lessons import own_lessons
 from fxopt.ui.own_rule import is_code_allowed, present_answer
-from fxopt.ui.panel import BESIDE, acting, panel
+from fxopt.ui.panel import BESIDE, acting, panel, work_ended
 from fxopt.ui.session import Session
 
 LOOK_SECONDS = 1.0
@@ -90,7 +90,7 @@ def _draw(session: Session) -> None:
     lesson_step(session, way)
     outlines(session, way)
     if running := _running(session):
-        st.fragment(_watch, run_every=LOOK_SECONDS)(running)
+        st.fragment(_watch, run_every=LOOK_SECONDS)(session, running)
 
 
 def _running(session: Session) -> list[Job[Any]]:
@@ -99,9 +99,9 @@ def _running(session: Session) -> list[Job[Any]]:
     return [job for job in jobs if job.running]
 
 
-def _watch(running: list[Job[Any]]) -> None:
+def _watch(session: Session, running: list[Job[Any]]) -> None:
     if not all(job.running for job in running):
-        st.rerun()
+        work_ended(session)
 
 
 def _list(session: Session, mine: Learning) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import TypeVar
 
 import streamlit as st
@@ -19,7 +20,7 @@ from fxopt.ui.job import GraphJob, Job, Progress
 from fxopt.ui.large import killable
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.open_model import OpenModel
-from fxopt.ui.panel import acting
+from fxopt.ui.panel import acting, work_ended
 from fxopt.ui.presence import presence
 from fxopt.ui.session import Session
 from fxopt.ui.site_search import blame
@@ -45,11 +46,14 @@ def _draw(session: Session) -> None:
         st.markdown(
             "Runs the original, the graph as it is now, and the original in float64 (which takes twice its memory)."
         )
-        st.button("Compare outputs", key="compare", type="primary", on_click=ask_to_compare, args=(session,))
+        st.button(
+            "Compare outputs", key="compare", type="primary", on_click=acting(session, ask_to_compare), args=(session,)
+        )
         return
     try:
         job = _comparison(session).job
-        report = result_soon(job, "Running both, and the original in float64", can_cancel=True)
+        told = "Running both, and the original in float64"
+        report = result_soon(job, told, can_cancel=True, ended=partial(work_ended, session))
     except FxoptError as error:
         st.error(escaped(str(error)))
         return
@@ -140,7 +144,7 @@ def _where(session: Session) -> None:
         key,
         lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
     )
-    found = _answer_soon(job, "Looking for the first node that differs")
+    found = _answer_soon(session, job, "Looking for the first node that differs")
     if found is None:
         return
     [first] = found
@@ -156,10 +160,10 @@ def _where(session: Session) -> None:
         st.caption(f"{escaped(told)}. {counted(first.agreeing, 'node')} before it agree bit for bit.")
 
 
-def _answer_soon(job: Job[T], told: str) -> T | None:
+def _answer_soon(session: Session, job: Job[T], told: str) -> T | None:
     """Return the answer of a job, if it has one at once; a line says why not."""
     try:
-        return result_soon(job, told)
+        return result_soon(job, told, ended=partial(work_ended, session))
     except FxoptError as error:
         st.caption(escaped(f"{told}: {error}"))
         return None
@@ -182,7 +186,7 @@ def _by_depth(session: Session) -> None:
         key,
         lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
     )
-    report = _answer_soon(job, "Comparing node by node")
+    report = _answer_soon(session, job, "Comparing node by node")
     if report is None or not report.nodes:
         return
     told = report.verdict

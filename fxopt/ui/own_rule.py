@@ -125,6 +125,14 @@ class OwnRule:
             self.job = Job(work, presence())
         return self.job
 
+    def take_in(self, answer: Answer) -> bool:
+        """Take over the answer to the text that was asked about last; return whether it is another than before."""
+        if self.asked[1]:
+            self.wants_check = False
+        is_new = answer is not self.answer or self.answered != self.asked
+        self.answer, self.answered = answer, self.asked
+        return is_new
+
     def process_for(self, session: Session) -> RuleProcess:
         """Return the process with the graph of a session, which ends when the session rests, and when it is gone."""
         process = self.process

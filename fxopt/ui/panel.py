@@ -27,6 +27,8 @@ ALL = "all panels"
 """The name of the panel around all the others, but those beside it."""
 BESIDE = ("lesson panel",)
 """The panels outside of it."""
+EVIDENCE = "evidence panel"
+"""The panel below the graph."""
 
 fragment, rerun = st.fragment, st.rerun
 """Names that a test without a browser replaces to draw everything: it sees of a run only the elements drawn in it."""
@@ -112,18 +114,44 @@ def redraw(session: Session) -> None:
     """Apply the visitor's acts, and draw the changed panels again: the callback of a widget."""
     with session.at_work:
         obey(session)
-        session.drawn.run_broke_off()  # no panel of this run is drawn yet: those that are noted had no end
-        stale = [] if _draws_page() else session.drawn.stale
-        session.drawn.awaited = set(stale)
-    if stale:
-        beside = [name for name in stale if name in BESIDE]
-        rerun([ALL, *beside] if ALL in stale and beside else ALL if ALL in stale else stale)
+        due = _due(session)
+        if _draws_page():
+            due, session.drawn.awaited = [], set()
+    _ask_for(due)
+
+
+def work_ended(session: Session) -> None:
+    """Draw evidence and lesson again, with all that changed: the end of a fragment's body that looked after work."""
+    if len(_drawn_alone()) == 1:
+        with session.at_work:
+            due = _due(session, EVIDENCE, *BESIDE)
+        _ask_for(due)
+    st.rerun()  # the run is of more than that fragment, and is broken off here
+
+
+def _due(session: Session, *others: str) -> list[str]:
+    """Return the changed panels and, as far as they are on the page, others; a run of them is to be asked for."""
+    session.drawn.run_broke_off()  # no panel of this run is drawn yet: those that are noted had no end
+    due = session.drawn.due(*others)
+    session.drawn.awaited = set(due)
+    return due
+
+
+def _ask_for(due: list[str]) -> None:
+    if due:
+        beside = [name for name in due if name in BESIDE]
+        rerun([ALL, *beside] if ALL in due and beside else ALL if ALL in due else due)
 
 
 def _draws_page() -> bool:
     """Return whether the run that has just begun draws the whole page, as an act outside of the panels asks for."""
+    return get_script_run_ctx(suppress_warning=True) is not None and not _drawn_alone()
+
+
+def _drawn_alone() -> list[str]:
+    """Return the fragments that this run is about; none, where it draws the whole page."""
     context = get_script_run_ctx(suppress_warning=True)
-    return context is not None and not context.fragment_ids_this_run
+    return list(context.fragment_ids_this_run or ()) if context is not None else []
 
 
 def acting(session: Session, act: Callable[..., None]) -> Callable[..., None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from fxopt.ui.kept_rule import come_back_soon, keep_in_browser, rules_that_stood
 from fxopt.ui.markdown import code, counted, escaped
 from fxopt.ui.modules import joined
 from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule, put_into_list
-from fxopt.ui.panel import acting
+from fxopt.ui.panel import acting, work_ended
 from fxopt.ui.session import Session
 from fxopt.ui.tab import Tab
 from fxopt.ui.waiting import result_soon
@@ -125,19 +126,23 @@ def _answer(session: Session, mine: OwnRule) -> None:
         job = mine.ask(session)
         told = "Checking the laws" if mine.asked[1] else "Trying your rule"
         at_once = job.is_cancelled or not mine.asked[1]
-        answer = result_soon(job, told, can_cancel=True, at_once=at_once)
+        answer = result_soon(job, told, can_cancel=True, at_once=at_once, ended=partial(_answered, session, mine))
     except FxoptError as error:
         mine.wants_check = False
         st.error(escaped(str(error)))
         return
     if answer is None:
         return
-    if mine.asked[1]:
-        mine.wants_check = False
-    if answer is not mine.answer or mine.answered != mine.asked:
-        mine.answer, mine.answered = answer, mine.asked
-        st.rerun()  # for the marks in the graph
+    if mine.take_in(answer):
+        work_ended(session)  # for the marks in the graph
     _show(session, answer)
+
+
+def _answered(session: Session, mine: OwnRule) -> None:
+    """Take in the answer before the panels that show it are drawn."""
+    if mine.job is not None and mine.job.result is not None:
+        mine.take_in(mine.job.result)
+    work_ended(session)
 
 
 def _show(session: Session, answer: Answer) -> None:

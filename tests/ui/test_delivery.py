@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from streamlit.commands import execution_control
 from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
+from streamlit.runtime.scriptrunner_utils.script_run_context import RunLocation
 
 from fxopt.ui import delivery
 from fxopt.ui.delivery import deliver_all
@@ -17,6 +19,8 @@ def page(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that has drawn the page."""
     monkeypatch.setattr(ForwardMsgQueue, "clear", ForwardMsgQueue.clear)
     monkeypatch.setattr(AppSession, "request_rerun", AppSession.request_rerun)
+    allowed = execution_control._KEYED_RERUN_ALLOWED_LOCATIONS
+    monkeypatch.setattr(execution_control, "_KEYED_RERUN_ALLOWED_LOCATIONS", allowed)
     deliver_all()
 
 
@@ -82,3 +86,7 @@ def test_an_act_in_a_panel_that_is_being_drawn_anew_draws_the_page(
     monkeypatch.setattr(delivery, "_request_rerun", lambda _, state: requests.append(state.fragment_id))
     Bare().request_rerun(ClientState(fragment_id=fragment, is_auto_rerun=is_timer))
     assert requests == [asked]
+
+
+def test_the_body_of_a_fragment_may_ask_for_other_fragments() -> None:
+    assert RunLocation.FRAGMENT in execution_control._KEYED_RERUN_ALLOWED_LOCATIONS

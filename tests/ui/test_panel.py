@@ -17,7 +17,7 @@ from fxopt.ui.acts import turn
 from fxopt.ui.evidence_panel import TABS, _shown_by_open_tab
 from fxopt.ui.numerics_tab import ask_to_compare
 from fxopt.ui.open_model import captured
-from fxopt.ui.panel import ALL, acting, redraw
+from fxopt.ui.panel import ALL, BESIDE, EVIDENCE, acting, redraw, work_ended
 from fxopt.ui.session import Session
 from fxopt.ui.viewing import look_at, select, show
 
@@ -114,6 +114,33 @@ def test_panels_that_run_together_wait_for_each_other(session: Session, asked: l
     draw(session, "inspected", lambda session: session.view.selected, lambda _: drawn.append("inspected"))
     assert drawn == ["graph", "inspected"]
     assert asked == [["graph", "inspected"]]
+
+
+def test_at_the_end_of_work_evidence_and_lesson_are_drawn_with_all_that_changed(
+    session: Session, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = WholePageError("page")
+
+    def whole_page() -> None:
+        raise page
+
+    monkeypatch.setattr(st, "rerun", whole_page)
+    the_page(session)
+    for name in (EVIDENCE, *BESIDE):
+        draw(session, name, lambda session: "", lambda _: None)
+    select(session, "stem_conv")
+    monkeypatch.setattr(panel, "get_script_run_ctx", lambda **_: SimpleNamespace(fragment_ids_this_run=["the line"]))
+    with pytest.raises(WholePageError):  # by the keyed rerun; here it returns
+        work_ended(session)
+    assert asked == [["graph", "inspected", EVIDENCE, *BESIDE]]
+    assert session.drawn.awaited == {"graph", "inspected", EVIDENCE, *BESIDE}
+    for fragments in (["the line", "another"], None):
+        monkeypatch.setattr(
+            panel, "get_script_run_ctx", lambda found=fragments, **_: SimpleNamespace(fragment_ids_this_run=found)
+        )
+        with pytest.raises(WholePageError):
+            work_ended(session)
+    assert len(asked) == 1, "a run of more would be broken off, and the rest of it lost"
 
 
 class BreakOff(BaseException):
