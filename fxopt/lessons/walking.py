@@ -51,7 +51,8 @@ def asked(text: str, wb: Workbench, inputs: Inputs, checks: bool) -> Answer:
     Raises:
         FxoptError: the graph is too large for another process, or this system has no `fork`.
     """
-    with closing(RuleProcess(wb.pristine, *inputs)) as process:
+    with closing(RuleProcess()) as process:
+        process.hold(wb.pristine, *inputs)
         return process.ask(text, checks=checks)
 
 

@@ -27,7 +27,7 @@ from fxopt.ui.lesson_step import lesson_step, outlines
 from fxopt.ui.lesson_writing import being_written
 from fxopt.ui.markdown import escaped
 from fxopt.ui.own_lessons import own_lessons
-from fxopt.ui.own_rule import is_code_allowed, present_answer
+from fxopt.ui.own_rule import is_code_allowed, own_rule, present_answer
 from fxopt.ui.panel import BESIDE, acting, panel, work_ended
 from fxopt.ui.session import Session
 
@@ -86,6 +86,8 @@ def _draw(session: Session) -> None:
     st.markdown(f"## {escaped(way.lesson.title)}")
     if way.lesson.writes_rules and not is_code_allowed():
         st.info(f"{NEEDS_CODE} Here you can read the steps, and skip them.", icon=":material/terminal:")
+    elif way.lesson.writes_rules:
+        own_rule().begin_ahead(session)  # meanwhile the learner reads
     _line(session, way)
     lesson_step(session, way)
     outlines(session, way)

@@ -24,6 +24,7 @@ from fxopt.view import Mark
 from fxopt.view.marks import MarkKind
 from fxopt.writing import TEMPLATES, Answer, RuleProcess
 from fxopt.writing.reading import passes_of
+from fxopt.writing.rule_process import can_run
 
 NAME = "your rule"
 """The rule in the legend of the graph."""
@@ -134,25 +135,37 @@ class OwnRule:
         return is_new
 
     def process_for(self, session: Session) -> RuleProcess:
-        """Return the process with the graph of a session, which ends when the session rests, and when it is gone."""
-        process = self.process
-        if self.of is None or self.of() is not session or process is None:
-            self.close()
-            args, kwargs = session.opened.inputs
-            process = RuleProcess(session.opened.pristine, args, kwargs)
-            self.process, self.of = process, weakref.ref(session)
-            weakref.finalize(session, process.close)
-        session.at_rest[_KEY] = process.close  # each time: a session that has rested has let go of it
+        """Return the process, which holds the graph of a session by then."""
+        process = self.begin(session)
+        if self.of is None or self.of() is not session:
+            self.leave_for(session)
+            process.hold(session.opened.pristine, *session.opened.inputs)
+            self.of = weakref.ref(session)
         return process
 
-    def close(self) -> None:
-        """End the process; the text stays."""
+    def begin(self, session: Session) -> RuleProcess:
+        """Return the process, begun: it ends when the session rests, and when the visitor is gone."""
+        if self.process is None:
+            self.process = RuleProcess()
+            weakref.finalize(self, self.process.close)
+        self.process.begin()
+        session.at_rest[_KEY] = self.process.close  # each time: a session that has rested has let go of it
+        return self.process
+
+    def begin_ahead(self, session: Session) -> None:
+        """Begin the process, which takes seconds, before there is a text; a system without it says so at the text."""
+        if can_run():
+            self.begin(session)
+
+    def leave_for(self, session: Session) -> None:
+        """End the work on the graph of another session, and let its answers go; the text and the process stay."""
         self.rest()
         if self.coming_back is not None:
             self.coming_back.cancel()
-        if self.process is not None:
-            self.process.close()
-        self.process, self.of, self.coming_back, self.answer = None, None, None, None
+        before = self.of() if self.of is not None else None
+        if before is not None and _KEY in before.at_rest:
+            session.at_rest[_KEY] = before.at_rest.pop(_KEY)
+        self.of, self.coming_back, self.answer = None, None, None
 
 
 def holds(answer: Answer) -> bool:
@@ -179,11 +192,11 @@ def own_rule() -> OwnRule:
     return found
 
 
-def close_for_other_models(session: Session) -> None:
-    """End the process that holds the graph of another session of the visitor, whose session is this one now."""
+def leave_other_models(session: Session) -> None:
+    """End the work on the graph of another session of the visitor, whose session is this one now."""
     mine: OwnRule | None = st.session_state.get(_KEY)
     if mine is not None and mine.of is not None and mine.of() is not session:
-        mine.close()
+        mine.leave_for(session)
 
 
 def shown_answer(session: Session) -> Answer | None:

@@ -11,7 +11,7 @@ from fxopt.ui.history import history
 from fxopt.ui.inspector import inspector_panel
 from fxopt.ui.keys import keys_panel
 from fxopt.ui.leaving import look_after
-from fxopt.ui.own_rule import close_for_other_models
+from fxopt.ui.own_rule import leave_other_models
 from fxopt.ui.panel import ALL, panel
 from fxopt.ui.pass_panel import pass_panel
 from fxopt.ui.session import Session
@@ -21,7 +21,7 @@ from fxopt.ui.tour import tour
 def workplace(session: Session) -> None:
     """Draw the work place: a panel for each part, so that an act draws those alone that it changes."""
     look_after(session)
-    close_for_other_models(session)
+    leave_other_models(session)
     panel(session, ALL, _panels, lambda session: None)
     frame_edges()
     tour()

@@ -3,9 +3,10 @@
 It has imported torch and fxopt, and holds the graph, once; so a text is answered within a moment. It has one thread, so
 that a fork of it is a whole process. Only forks run the text of the author.
 
-Messages are a length of 8 bytes and as many bytes. To this process: the packed graph and its example, then requests as
-JSON; from it: answers as JSON. The process ends with its requests, and so with the process that asks. The death signal
-of Linux would be too early for it: that comes at the end of the thread which started the process.
+Messages are a length of 8 bytes and as many bytes. To this process: `GRAPH` and a packed graph with its example, or
+`TEXT` and a request as JSON, which is about the last graph; from it: `{}` once it takes requests, then answers as JSON.
+The process ends with its requests, and so with the process that asks. The death signal of Linux would be too early for
+it: that comes at the end of the thread which started the process.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ MOST_BYTES = 2**30
 """The most memory that a text may take beside the graph and the libraries."""
 MOST_FILE = 2**20
 MOST_ANSWER = 8 * 2**20
+GRAPH, TEXT = b"g", b"t"
+"""The first byte of a message to the process."""
 _CHUNK = 2**16
 
 
@@ -52,12 +55,8 @@ def main() -> None:
     import fxopt.writing.looking  # noqa: F401 - once, for all forks
     from fxopt.tracing.stored import unpacked
 
-    content = receive(_whole(requests))
-    if content is None:
-        return
-    packed, args, kwargs = pickle.loads(content)  # of the parent's making
-    graph = unpacked(packed), args, kwargs
     send(answers, b"{}")
+    graph: tuple[Any, ...] = ()
     work: _Work | None = None
     while True:
         waiting = [requests.fileno(), *([work.pipe] if work is not None else [])]
@@ -69,7 +68,12 @@ def main() -> None:
             asked = receive(_whole(requests))
             if asked is None:
                 return
-            work = _Work(json.loads(asked), graph, (requests.fileno(), answers.fileno()))
+            kind, content, work = asked[:1], asked[1:], None
+            if kind == GRAPH:
+                packed, args, kwargs = pickle.loads(content)  # of the parent's making
+                graph = unpacked(packed), args, kwargs
+            else:
+                work = _Work(json.loads(content), graph, (requests.fileno(), answers.fileno()))
         elif work is not None and (not ready or not work.read()):
             send(answers, work.answer(is_late=not ready))
             work = None

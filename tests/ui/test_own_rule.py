@@ -42,8 +42,15 @@ class Process:
     run: list[str] = []
     checked: list[str] = []
 
-    def __init__(self, gm: object, args: object, kwargs: object) -> None:
+    def __init__(self) -> None:
+        self.is_closed = True
+        self.held: list[object] = []
+
+    def begin(self) -> None:
         self.is_closed = False
+
+    def hold(self, gm: object, args: object, kwargs: object) -> None:
+        self.held.append(gm)
 
     def ask(self, text: str, *, checks: bool, wanted: Callable[[], bool]) -> Answer:
         if not wanted():
@@ -378,18 +385,27 @@ def test_an_address_and_a_recipe_with_a_rule_that_went_tell_its_way_back(
 NOT_HERE = "no pass of this name is in the list here"
 
 
-def test_the_process_ends_where_the_visitor_opens_another_model(app: AppTest, allowed: list[str]) -> None:
+def test_the_process_goes_on_with_another_model_and_ends_with_the_session_of_that_one(
+    app: AppTest, allowed: list[str]
+) -> None:
     opened(app)
     assert allowed
     mine: OwnRule = app.session_state["own rule"]
     process = mine.process
     assert isinstance(process, Process)
     assert not process.is_closed
+    before = session(app)
     app.selectbox(key="model").select(ZOO[1].key)
     app.session_state["evidence"] = "Nodes"
     app.run()
     assert_usable(app)
     assert session(app).opened.source.key == ZOO[1].key
+    before.rest()
+    assert not process.is_closed
+    opened(app)
+    assert process.held == [before.opened.pristine, session(app).opened.pristine]
+    assert mine.process is process
+    session(app).rest()
     assert process.is_closed
 
 

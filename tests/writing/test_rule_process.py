@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from torch import nn
 
 import fxopt
 from fxopt.errors import CancelledError, FxoptError
@@ -26,9 +27,15 @@ def gm() -> torch.fx.GraphModule:
     return fxopt.capture(Scaled(), ARGS)
 
 
+def holding(gm: torch.fx.GraphModule) -> RuleProcess:
+    made = RuleProcess()
+    made.hold(gm, ARGS)
+    return made
+
+
 @pytest.fixture(scope="module")
 def process(gm: torch.fx.GraphModule) -> Iterator[RuleProcess]:
-    made = RuleProcess(gm, ARGS)
+    made = holding(gm)
     yield made
     made.close()
 
@@ -97,7 +104,7 @@ def ask_in_thread(process: RuleProcess, text: str = REMOVE_ONE) -> list[Answer]:
 
 
 def test_the_process_outlives_the_thread_that_started_it_and_ends_with_its_requests(gm: torch.fx.GraphModule) -> None:
-    made = RuleProcess(gm, ARGS)
+    made = holding(gm)
     try:
         assert ask_in_thread(made)[0].found
         child = made._child
@@ -122,7 +129,7 @@ def test_a_text_cannot_write_among_the_answers(process: RuleProcess) -> None:
 
 
 def test_answers_that_cannot_be_read_end_the_process(gm: torch.fx.GraphModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = RuleProcess(gm, ARGS)
+    made = holding(gm)
     monkeypatch.setattr(rule_process, "receive", lambda stream: None)
     try:
         with pytest.raises(FxoptError, match="has ended"):
@@ -131,8 +138,39 @@ def test_answers_that_cannot_be_read_end_the_process(gm: torch.fx.GraphModule, m
         made.close()
 
 
+def test_it_takes_another_graph_and_a_text_about_the_one_before_ends(gm: torch.fx.GraphModule) -> None:
+    made = RuleProcess()
+    try:
+        made.begin()
+        child = made._child
+        made.hold(gm, ARGS)
+        ended: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                made.ask("import time; time.sleep(60)")
+            except CancelledError as error:
+                ended.append(error)
+
+        before = made._number
+        older = threading.Thread(target=ask)
+        older.start()
+        while made._number == before:
+            time.sleep(0.01)
+        other = fxopt.capture(nn.Sequential(nn.ReLU()), ARGS)
+        made.hold(other, ARGS)
+        older.join(30)
+        assert len(ended) == 1
+        assert made.ask(REMOVE_ONE) == look(REMOVE_ONE, other) != look(REMOVE_ONE, gm)
+        made.hold(gm, ARGS)
+        assert made.ask(REMOVE_ONE) == look(REMOVE_ONE, gm)
+        assert made._child is child
+    finally:
+        made.close()
+
+
 def test_it_ends_with_close_and_starts_anew(gm: torch.fx.GraphModule) -> None:
-    made = RuleProcess(gm, ARGS)
+    made = holding(gm)
     assert isinstance(made.ask(REMOVE_ONE), Answer)
     child = made._child
     assert child is not None
@@ -146,7 +184,7 @@ def test_a_graph_that_is_too_large_and_a_text_that_is_too_long_are_refused(
     gm: torch.fx.GraphModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(FxoptError, match="may have 20,000"):
-        RuleProcess(gm, ARGS).ask("#" * 20_001)
+        holding(gm).ask("#" * 20_001)
     monkeypatch.setattr(rule_process, "MOST_BYTES", 10)
     with pytest.raises(FxoptError, match="open a smaller one"):
-        RuleProcess(gm, ARGS)
+        holding(gm)
