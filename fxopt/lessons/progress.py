@@ -82,6 +82,12 @@ class Progress:
         return self.step.needs or (self.lesson.needs if self.at == 0 else self.step.reset)
 
     @property
+    def model(self) -> str:
+        """The key of the model that the step is about: that of its state, or of the last one before it."""
+        before = (step.needs for step in reversed(self.lesson.steps[: self.at + 1]))
+        return next(filter(None, before), self.lesson.needs).model
+
+    @property
     def is_passed(self) -> bool:
         """Whether the step that is shown is passed."""
         return self.has_passed(self.at)

@@ -32,6 +32,7 @@ from fxopt.ui.tab import Tab
 
 WALL = "wall time"
 """The key of the last measurement of the time on the wall among the searches of a session."""
+CONTROL = "The original against itself: so far apart do equal programs come out"
 BRACKETS = "In brackets: the 95 % interval; a difference is shown where all of it lies beyond the control."
 
 
@@ -130,7 +131,7 @@ def _show(session: Session, measurement: GraphJob[LatencyReport]) -> None:
         columns = figures.columns(3)
         columns[0].metric("Original", f"{report.before_ms:.2f} ms")
         columns[1].metric("With the passes", f"{report.after_ms:.2f} ms")
-        columns[2].metric("Original against itself (control)", f"{report.control_low:.2f} to {report.control_high:.2f}")
+        columns[2].metric("Control", f"{report.control_low:.2f} to {report.control_high:.2f}", help=CONTROL)
     told = f"{len(report.rounds)} rounds of {report.calls_per_sample} calls, {session.opened.sizes}"
     stopped = f" Stopped early: {report.stopped}." if report.stopped else ""
     threads = f"{report.threads} thread{'s' if report.threads != 1 else ''}"

@@ -13,6 +13,7 @@ from fxopt.edits import Edit
 from fxopt.lessons import Lesson, LessonError, Progress, Seen, Snapshot, lessons, snapshot_of
 from fxopt.lessons.bookmark import CLOSED, LIST, bookmark_of, read_bookmark, visiting
 from fxopt.lessons.errors import unknown
+from fxopt.lessons.facts import TABS
 from fxopt.lessons.needs import Needs
 from fxopt.ui.acts import alone
 from fxopt.ui.asking import ask_for_model, is_asked_for
@@ -24,6 +25,7 @@ from fxopt.ui.view_state import ViewState
 from fxopt.workbench import Choice
 
 KEY = "learning"
+FIRST_TAB = TABS[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,8 @@ class Learning:
     """The last check of a lesson that is being written."""
     acts: int = 0
     """The number of the visitor's acts here: each is answered."""
+    lessons_begun: int = 0
+    """The number of times that a lesson was begun at its first step: the browser makes room for the graph then."""
 
     @property
     def way(self) -> Progress | None:
@@ -168,6 +172,9 @@ def is_at(session: Session | None, needs: Needs) -> bool:
 @alone
 def _begin(session: Session, needs: Needs, way: Progress) -> None:
     needs.begin(session.workbench)
+    if way.at == 0:
+        learning().lessons_begun += 1
+        st.session_state["evidence"] = FIRST_TAB
     session.view = ViewState(
         looked_at=way.step.pass_to_open, unfolded=session.opened.blocks, gone_to=session.view.gone_to
     )
@@ -287,7 +294,7 @@ def seen_on(session: Session) -> Seen:
 
 def open_tab() -> str:
     """Return the name of the open tab of evidence."""
-    return str(st.session_state.get("evidence") or "Parameters")
+    return str(st.session_state.get("evidence") or FIRST_TAB)
 
 
 _GROUPED = re.compile(r"[+-]?(?!0,)\d{1,3}(,\d{3})+(\.\d*)?")

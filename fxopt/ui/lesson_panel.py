@@ -125,10 +125,11 @@ def _entry(session: Session, mine: Learning, number: int, lesson: Lesson) -> Non
     else:
         state = f"{sum(map(way.has_passed, range(count)))} of {count} steps done"
     icon = ":material/check:" if way is not None and way.is_finished else None
-    _button(session, f"{number}. {lesson.title}", f"lesson {lesson.id}", partial(open_lesson, lesson), icon=icon)
-    st.caption(f"{escaped(lesson.about)} {state}.")
-    if lesson.writes_rules and not is_code_allowed():
-        st.caption(NEEDS_CODE)
+    with st.container(gap=None):
+        _button(session, f"{number}. {lesson.title}", f"lesson {lesson.id}", partial(open_lesson, lesson), icon=icon)
+        st.caption(f"{escaped(lesson.about)} {state}.")
+        if lesson.writes_rules and not is_code_allowed():
+            st.caption(NEEDS_CODE)
 
 
 def _line(session: Session, way: Progress) -> None:

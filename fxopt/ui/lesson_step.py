@@ -40,6 +40,10 @@ def lesson_step(session: Session, way: Progress) -> None:
         _button(session, "Begin", "begin step", partial(ask_for, needs), primary=True)
         _aside(session, way)
         return
+    if way.model != session.opened.source.key and not way.is_passed:
+        title = escaped(offered_source(way.model).title)
+        opens = "*Begin it anew* opens it." if way.begins_anew_with is not None else "Choose it above."
+        st.warning(f"This step is about the model **{title}**, and another one is open. {opens}")
     st.markdown(text := filled(step.text, state.before))
     _words(f"{text} {filled(step.explanation, state.after)}" if way.is_passed else text)
     if step.picture is not None:
@@ -60,7 +64,9 @@ def _words(text: str) -> None:
     if words:
         with st.container(horizontal=True, gap="xxsmall", vertical_alignment="center", key="lesson words"):
             for word in words:
-                meaning = st.popover(word, type="tertiary", help=GLOSSARY[word], key=f"word {word}")
+                meaning = st.popover(
+                    word, type="tertiary", icon=":material/help:", help=GLOSSARY[word], key=f"word {word}"
+                )
                 meaning.markdown(f"**{word}**: {GLOSSARY[word]}")
 
 
@@ -69,7 +75,7 @@ def outlines(session: Session, way: Progress) -> None:
     is_going = way.needs is None and not way.is_passed
     places = [place_of(session, one) for one in way.step.highlight] if is_going else []
     with st.container(key="lesson outlines", gap=None):
-        told = {"told": _told(way), "told_at": _told_at(way)}
+        told = {"told": _told(way), "told_at": _told_at(way), "begun": learning().lessons_begun}
         _outlines(key="outlines", data={"step": f"{way.lesson.id} {way.at}", "places": places, **told})
 
 

@@ -42,6 +42,16 @@ def code(text: str) -> str:
     return f"{fence} {text} {fence}" if longest else f"`{text}`"
 
 
+def with_code(text: str) -> str:
+    r"""Return Markdown that reads as `text`, where whatever stands between two backticks is code.
+
+    >>> print(with_code("Replace `x * 1` with a_b."))
+    Replace `x * 1` with a\_b\.
+    """
+    parts = re.split(r"`([^`\n]+)`", text)
+    return "".join(code(part) if i % 2 else escaped(part) for i, part in enumerate(parts))
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """Return a number with its noun.
 

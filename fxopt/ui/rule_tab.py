@@ -10,7 +10,7 @@ import streamlit as st
 from fxopt.errors import FxoptError
 from fxopt.ui.going import go_to
 from fxopt.ui.kept_rule import come_back_soon, keep_in_browser, rules_that_stood_there
-from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.markdown import code, counted, escaped, with_code
 from fxopt.ui.modules import joined
 from fxopt.ui.own_rule import TAB, OwnRule, is_code_allowed, own_rule, put_into_list
 from fxopt.ui.panel import acting, work_ended
@@ -149,7 +149,7 @@ def _show(session: Session, answer: Answer) -> None:
     for fault in answer.faults:
         _fault(fault)
     for one in answer.found:
-        st.markdown(f"**{escaped(one.name)}**: {escaped(one.summary or 'say in a docstring what it replaces')}")
+        st.markdown(f"**{escaped(one.name)}**: {with_code(one.summary or 'say in a docstring what it replaces')}")
         if one.checked:
             st.success(escaped(one.checked), icon=":material/check:")
         _places(session, one)
@@ -179,7 +179,7 @@ def _line(session: Session, key: str, node: str, told: str) -> None:
     go: Callable[..., None] = acting(session, go_to)
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
         st.button(code(node), key=key, type="tertiary", help="Show this node", on_click=go, args=(session, node))
-        st.caption(escaped(told))
+        st.caption(with_code(told))
 
 
 def _shown(session: Session) -> Hashable:

@@ -214,6 +214,35 @@ def test_a_step_begins_anew_with_the_state_it_needs(learner: AppTest) -> None:
     assert way(learner).now.has_begun
 
 
+def test_a_lesson_begins_with_the_first_tab_and_its_other_steps_leave_the_tabs_alone(app: AppTest) -> None:
+    app.session_state["evidence"] = "Numerics"
+    app.run()
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, LESSON)
+    mine: Learning = app.session_state["learning"]
+    assert (app.session_state["evidence"], mine.lessons_begun) == ("Parameters", 1)
+    app.session_state["evidence"] = "Numerics"
+    app.run()
+    while way(app).at < 4:
+        app.button(key="skip step").click().run()
+    begin(app)
+    assert (app.session_state["evidence"], mine.lessons_begun) == ("Numerics", 1)
+
+
+def test_a_step_says_so_where_another_model_is_open(learner: AppTest) -> None:
+    told = "another one is open"
+    assert told not in texts(learner)
+    learner.selectbox(key="model").select("digits_conv_net")
+    for _ in range(3):
+        learner.run()
+    assert told in texts(learner)
+    learner.button(key="reset step").click().run()
+    for _ in range(3):
+        learner.run()
+    assert told not in texts(learner)
+    assert session(learner).opened.source.key == "lesson_divisions"
+
+
 def test_a_step_without_a_state_of_its_own_begins_anew_where_it_began(learner: AppTest) -> None:
     learner.button(key="lesson list").click().run()
     open_lesson(learner, "what-a-graph-is")

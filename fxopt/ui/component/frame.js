@@ -51,6 +51,7 @@ class Frame {
     parent.append(...this.edges.values(), this.buttons);
     fxopt.openPanel = (part) => this.now(part).open || this.toggle(part);
     fxopt.panesChanged = () => this.show();
+    fxopt.makeRoom = () => !matchMedia(TALL).matches && this.now("drawer").open && this.toggle("drawer");
     this.skips = skipLinks(fxopt.openPanel);
     const { signal } = this.ending;
     document.addEventListener("click", (event) => this.clicked(event.target), { signal, capture: true });
@@ -68,6 +69,7 @@ class Frame {
     this.messages.disconnect();
     delete fxopt.openPanel;
     delete fxopt.panesChanged;
+    delete fxopt.makeRoom;
     for (const element of [...this.edges.values(), this.buttons, this.skips]) element.remove();
   }
 

@@ -3,10 +3,12 @@
 
 import { FirstPlace } from "./first_place.js";
 import { bringIntoSight, follow, outline } from "./outlines.js";
+import { fxopt } from "./shared.js";
 
 const shows = new WeakMap();
 const TOP = '[data-testid="stSidebar"] .st-key-lesson-list'; // of the panel, where each step begins
 const SETTLING_MS = 1000; // so long the panel may still move, as the parts of a new step come
+let lessonsBegun; // how many lessons the visitor has begun, as the page said last
 let stepInPanel; // also where Streamlit mounts the component anew
 
 /** @typedef {import("./outlines.js").Place} Place */
@@ -43,8 +45,10 @@ class Outlines {
     this.frame = requestAnimationFrame(() => this.follow());
   }
 
-  /** @param {{ step: string, places: Place[], told: string, told_at: string }} data */
-  take({ step, places, told, told_at }) {
+  /** @param {{ step: string, places: Place[], told: string, told_at: string, begun: number }} data */
+  take({ step, places, told, told_at, begun }) {
+    if (lessonsBegun !== undefined && begun > lessonsBegun) fxopt.makeRoom?.(); // of an earlier lesson, and empty by now
+    lessonsBegun = begun;
     const isNew = step !== stepInPanel;
     if (isNew && stepInPanel !== undefined) this.topUntil = performance.now() + SETTLING_MS; // a reload leaves it where it was
     if (isNew) this.unread = ""; // its words are read from the top

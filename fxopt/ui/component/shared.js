@@ -15,6 +15,7 @@
  * @property {any} [keys] the listener to keys
  * @property {(part: import("./frame_sizes.js").Part) => void} [openPanel] opens a panel of the frame that is closed
  * @property {() => void} [panesChanged] told of each pane that comes or goes
+ * @property {() => void} [makeRoom] closes the drawer, where the window is too low for it and a graph
  * @property {(act: string) => void} [foresee]
  * @property {(api: any) => (() => void)} [show]
  * @property {(api: any) => (() => void)} [showPasses]
