@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 Act = Callable[[GraphModule], object]
-LAST = 28
+LAST = 40
 
 
 class Two(nn.Module):

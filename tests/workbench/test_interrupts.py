@@ -18,7 +18,7 @@ from tests.quick import third
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 Act = Callable[[Workbench], object]
-LAST = 28
+LAST = 40
 
 
 def all_on(wb: Workbench) -> None:
