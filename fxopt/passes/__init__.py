@@ -6,6 +6,7 @@ from fxopt.core import Pass
 from fxopt.passes.change_addmm_to_linear import ChangeAddmmToLinear
 from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
 from fxopt.passes.compile_regions import CompileRegions
+from fxopt.passes.copy_shared_layer import CopySharedLayer
 from fxopt.passes.delegate_regions import DelegateRegions
 from fxopt.passes.fold_batch_norm import FoldBatchNorm
 from fxopt.passes.fold_constants import FoldConstants
@@ -33,6 +34,7 @@ def _classes(*passes: type[Pass[Any]] | Rule) -> tuple[type[Pass[Any]], ...]:
 
 
 ALL_PASSES = _classes(  # in the order in which they are listed and run: classes, and rules as they are
+    CopySharedLayer,
     FuseBatchNorm2dInConv2d,
     FuseBatchNorm1dInLinear,
     FoldBatchNorm,
@@ -73,6 +75,7 @@ __all__ = [
     "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",
     "CompileRegions",
+    "CopySharedLayer",
     "DelegateRegions",
     "FoldBatchNorm",
     "FoldConstants",

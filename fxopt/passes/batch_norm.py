@@ -133,6 +133,12 @@ def fold_conditions(
 ) -> Conditions[BatchNormBesideLayer]:
     """Require that `layer`, right behind or before `bn` as far as the channels go, can do its work on `x` as well."""
     yield from layer_conditions(layer, kinds, index)
+    yield from scaling_conditions(bn, affine, layer, layer_first=layer_first)
+    return BatchNormBesideLayer(bn.node, x, layer.node, layer, bn, affine, layer_first)
+
+
+def scaling_conditions(bn: BatchNormLayer, affine: Affine, layer: Layer, *, layer_first: bool) -> Conditions[None]:
+    """Require that the weights of `layer` can do the work of `bn`, whoever else may read them."""
     yield from dtype_conditions(layer, bn)
     if not layer_first and isinstance(layer, ConvLayer):
         still = not (layer.pads_zeros or layer.transposed) or not bool(affine.shift.any())
@@ -153,7 +159,6 @@ def fold_conditions(
             needed=f"products <= {limit:.3g}",
         )
     )
-    return BatchNormBesideLayer(bn.node, x, layer.node, layer, bn, affine, layer_first)
 
 
 def users_condition(node: Node, wanted: Node, why: str) -> Condition:

@@ -87,7 +87,7 @@ def main() -> None:
             page.mouse.move(700, 5)
             count("a pass is switched on", lambda: (switched("4 sites on")(), page.mouse.move(700, 5)))
             count("it is switched off", lambda: (switched("restored, bit for bit")(), page.mouse.move(700, 5)))
-            count("a row is pointed at", lambda: page.locator(".st-key-pass-C-row").hover())
+            count("a row is pointed at", lambda: page.locator(".st-key-pass-D-row").hover())
             page.mouse.move(700, 5)
             page.wait_for_timeout(QUIET_MS)
             count("a node is selected", lambda: (at.click_node("stem_norm"), at.sees("What the passes say")))

@@ -36,7 +36,7 @@ def _tab(name: str) -> Callable[[Visitor], None]:
 
 
 def _point(visitor: Visitor) -> None:
-    visitor.page.locator(".st-key-pass-C-row").hover()
+    visitor.page.locator(".st-key-pass-D-row").hover()
     visitor.sees("would remove 5 nodes")
 
 
@@ -46,7 +46,7 @@ def _node(visitor: Visitor) -> None:
 
 
 def _miss(visitor: Visitor) -> None:
-    visitor.page.locator("[class*=st-key-miss-A-at-forked_norm] button").first.click()
+    visitor.page.locator("[class*=st-key-miss-B-at-forked_norm] button").first.click()
     visitor.page.locator("[class*=st-key-current-miss-]").wait_for()
 
 

@@ -31,9 +31,9 @@ def test_the_whole_flow_works_by_keys_alone(visit: Open) -> None:
     press(visitor, "Control+y")
     visitor.sees_badge("1 site on")
     press(visitor, "f")
-    expect(visitor.page.locator(".st-key-pass-B-looked-at")).to_be_visible()
+    expect(visitor.page.locator(".st-key-pass-C-looked-at")).to_be_visible()
     press(visitor, "r")
-    expect(visitor.page.locator(".st-key-pass-A-looked-at")).to_be_visible()
+    expect(visitor.page.locator(".st-key-pass-B-looked-at")).to_be_visible()
     press(visitor, "?")
     expect(visitor.page.get_by_role("dialog")).to_contain_text("next, previous pass that acts")
     press(visitor, "Escape")
@@ -43,7 +43,7 @@ def test_the_whole_flow_works_by_keys_alone(visit: Open) -> None:
 def test_of_many_quick_keys_none_is_lost_and_none_acts_twice(visit: Open) -> None:
     visitor = visit()
     press(visitor, *["ArrowDown"] * (2 * len(ALL_PASSES) + 3))
-    expect(visitor.page.locator(".st-key-pass-D-looked-at")).to_be_visible()
+    expect(visitor.page.locator(".st-key-pass-E-looked-at")).to_be_visible()
 
 
 def test_r_and_c_do_not_run_the_page_again_nor_clear_its_caches(visit: Open) -> None:
@@ -62,7 +62,7 @@ def test_what_is_typed_in_a_field_is_no_command(visit: Open) -> None:
     field.fill("fr?g/")
     field.press("Enter")
     visitor.sees("No pass is called")
-    expect(visitor.page.locator(".st-key-pass-A-looked-at")).to_be_visible()
+    expect(visitor.page.locator(".st-key-pass-B-looked-at")).to_be_visible()
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
 
 
@@ -77,7 +77,7 @@ def test_g_goes_to_the_code_and_back_to_the_graph(visit: Open) -> None:
 
 def test_pointing_at_a_pass_shows_what_it_would_do_and_going_away_ends_it(visit: Open) -> None:
     visitor = visit()
-    visitor.page.locator(".st-key-pass-B-row").hover()
+    visitor.page.locator(".st-key-pass-C-row").hover()
     visitor.sees("would remove 1 node and change 1")
     visitor.wait_for_marks("head_norm", "removed")
     word = "getComputedStyle(__fxopt.views[0].stage, '::before').content"
@@ -94,7 +94,7 @@ def test_a_preview_is_not_announced_as_if_it_were_so(visit: Open) -> None:
     visitor = visit()
     visitor.page.evaluate("(view => view.select(view.scene.find('head_norm'), 'now'))(__fxopt.views[0])")
     visitor.sees("matches here")
-    visitor.page.locator(".st-key-pass-B-row").hover()
+    visitor.page.locator(".st-key-pass-C-row").hover()
     visitor.wait_for_marks("head_norm", "removed")
     spoken = visitor.page.evaluate("(view => { view.speak(); return view.option.textContent; })(__fxopt.views[0])")
     assert spoken.startswith("norm, BatchNorm1d")

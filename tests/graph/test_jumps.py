@@ -436,6 +436,7 @@ def test_all_passes_that_round_are_tried_above() -> None:
         ChangeAddmmToLinear,
         ShareCommonSubexpressions,
         FoldConstants,
+        fxopt.CopySharedLayer,
     }  # the same bits everywhere
     assert {type(pass_) for pass_, _, _ in MODELS} >= set(ALL_PASSES) - exact
 

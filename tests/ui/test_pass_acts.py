@@ -55,22 +55,22 @@ def test_quick_acts_are_done_in_their_order_each_about_what_the_one_before_left(
     ("kind", "about"),
     [
         ("on", "Z9"),
-        ("on", "G nowhere"),
-        ("on", "G all nowhere"),
+        ("on", "H nowhere"),
+        ("on", "H all nowhere"),
         ("off", "\ud800"),
         ("look", "Z9"),
         ("go", "nowhere"),
         ("copies", "nowhere"),
-        ("remove", "G"),
-        ("show", "G"),
-        ("behind", "G"),
-        ("answer", "G yes"),
+        ("remove", "H"),
+        ("show", "H"),
+        ("behind", "H"),
+        ("answer", "H yes"),
         ("answer", "yes"),
-        ("burn", "G"),
+        ("burn", "H"),
     ],
 )
 def test_an_act_about_nothing_that_is_there_changes_nothing(visited: Session, kind: str, about: str) -> None:
-    assert letter(visited, MERGE) == "G"
+    assert letter(visited, MERGE) == "H"
     before = visited.workbench.choices, visited.view
     send(visited, Heard(), (1, kind, about))
     assert (visited.workbench.choices, visited.view) == before

@@ -198,12 +198,14 @@ def test_copies_of_a_block_are_one_switch_and_each_can_be_switched_alone(app: Ap
 def test_a_pass_can_run_earlier_or_later_and_keeps_its_letter(app: AppTest) -> None:
     before, letters = order(app), {name: style.letter for name, style in session(app).styles.items()}
     act(app, "later", FOLD).run()
-    assert order(app) == [before[1], before[0], *before[2:]]
+    assert order(app) == [before[0], before[2], before[1], *before[3:]]
     assert {name: style.letter for name, style in session(app).styles.items()} == letters
     assert shown_marks(app) == {"matched", "miss"}
-    assert {mark[1] for box in marks(app).values() for mark in box} == {0}
+    assert {mark[1] for box in marks(app).values() for mark in box} == {1}
     app.button(key="icon undo").click().run()
     assert order(app) == before
+    act(app, "earlier", FOLD).run()
+    assert order(app) == [before[1], before[0], *before[2:]]
     assert not row(app, FOLD)["focus"]["earlier"]
 
 
@@ -265,7 +267,7 @@ def test_keys_step_through_passes_and_sites_and_switch_them(app: AppTest) -> Non
     assert session(app).view.looked_at == "PackConvolutions", "in a circle, past the passes without a site"
     press(app, "ArrowUp")
     assert session(app).view.looked_at == "PackLinears"
-    press(app, "undo", "ArrowDown", "ArrowDown", "ArrowDown", "Enter")
+    press(app, "undo", *["ArrowDown"] * 4, "Enter")
     assert session(app).view.looked_at == FOLD
     assert session(app).workbench.state_of(FOLD).sites_on == 0, "a near miss is selected, which nothing can switch"
     select(session(app), "")
@@ -297,19 +299,19 @@ def test_a_failed_pass_shows_its_node_and_a_report_to_copy(app: AppTest) -> None
 def test_pointing_at_a_pass_or_site_tells_what_it_would_do_and_changes_nothing(app: AppTest) -> None:
     bench = session(app).workbench
     for pointed, told in (
-        ("pass A", "would remove 4 nodes and change 4: −144 parameters, −4 operations"),
-        ("site A stem_norm", "would remove 1 node and change 1: −32 parameters, −1 operation"),
-        ("site A nowhere", "Point at a pass"),
-        ("pass D", "Point at a pass"),
+        ("pass B", "would remove 4 nodes and change 4: −144 parameters, −4 operations"),
+        ("site B stem_norm", "would remove 1 node and change 1: −32 parameters, −1 operation"),
+        ("site B nowhere", "Point at a pass"),
+        ("pass E", "Point at a pass"),
     ):
         session(app).view = replace(session(app).view, pointed_at=(pointed, bench.choices))
         app.run()
         assert told in texts(app).replace("\\", ""), pointed
         assert bench.is_restored
-    session(app).view = replace(session(app).view, pointed_at=("pass A", bench.choices))
+    session(app).view = replace(session(app).view, pointed_at=("pass B", bench.choices))
     switch(app, FOLD, True)
     assert "Point at a pass" in texts(app)
-    session(app).view = replace(session(app).view, pointed_at=("pass A", session(app).workbench.choices))
+    session(app).view = replace(session(app).view, pointed_at=("pass B", session(app).workbench.choices))
     app.run()
     told = "is on; turned off, it would create 4 nodes and change 4: +144 parameters, +4 operations"
     assert told in texts(app).replace("\\", "")
