@@ -49,7 +49,10 @@ def times(
             tell(f"{share:.0%}")
 
         def measured(gm: GraphModule) -> NodeTimes:
-            return node_times(gm, given.args, given.kwargs, rounds=rounds, budget=budget, on_progress=told)
+            is_shown = gm is wb.current or not wb.is_changed
+            return node_times(
+                gm, given.args, given.kwargs, rounds=rounds, budget=budget, kernels=is_shown, on_progress=told
+            )
 
         original = measured(wb.pristine)
         now = measured(wb.current) if wb.is_changed else original
@@ -63,6 +66,7 @@ def times(
         "model": model_data(given),
         "passes": passes_data(wb),
         "whole_ms": now.whole * 1000,
+        "kernel_share": now.kernel_share,
         "rounds": now.rounds,
         "peak_bytes": demand.peak_bytes,
         "peak_at": demand.at,
@@ -73,6 +77,7 @@ def times(
     }
     lines = [
         f"a call takes {now.whole * 1000:.3g} ms of CPU time; {now.rounds} rounds",
+        f"{now.kernel_share or 0:.0%} of it in kernels; the rest is Python, dispatch, views and memory",
         f"at {demand.at}, tensors of {demand.peak_bytes:,} bytes live at once, beside weights and inputs",
     ]
     show(Answer(data, lines, _tables(now, passes, short=form is Form.table)), form, "times")
@@ -99,8 +104,8 @@ def _tables(now: NodeTimes, passes: list[dict[str, Any]], *, short: bool) -> lis
 def _most(frame: DataFrame, what: str) -> Table:
     """Return the first rows of a table of times for a reader."""
     rows = [
-        (group or "(the model itself)", nodes, f"{us:.0f}", f"{share:.1%}")
-        for group, nodes, us, share in frame[:_FEW].itertuples(index=False)
+        (group or "(the model itself)", nodes, f"{us:.0f}", f"{share:.1%}", f"{kernel:.0f}", f"{overhead:.0f}")
+        for group, nodes, us, share, kernel, overhead in frame[:_FEW].itertuples(index=False)
     ]
     title = what.capitalize() if len(frame) <= _FEW else f"The {_FEW} {what} that take most"
-    return Table(title, (str(frame.columns[0]), "nodes", "us", "share"), rows)
+    return Table(title, (str(frame.columns[0]), "nodes", "us", "share", "kernel us", "overhead us"), rows)

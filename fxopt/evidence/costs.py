@@ -27,6 +27,8 @@ class Costs:
     unit: Unit
     parts: Mapping[str, Parts]
     note: str = ""
+    kernels: Costs | None = None
+    """Of times: the part of them in which operators compute, where it is told apart from Python and dispatch."""
 
     def of(self, name: str) -> int:
         """Return the cost of one node."""

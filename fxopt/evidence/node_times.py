@@ -14,7 +14,7 @@ import random
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,14 +22,16 @@ import pandas as pd
 import torch
 from torch.fx import GraphModule, Node
 
-from fxopt.evidence.costs import Costs
+from fxopt.evidence.clocked import with_clock
+from fxopt.evidence.costs import Costs, Parts
+from fxopt.evidence.kernel_times import kernels_in_a_call
 from fxopt.evidence.latency import measuring
 from fxopt.evidence.running import EvidenceError, RunStoppedError, copied, left_as_it_was
-from fxopt.evidence.statements import node_computed_by
 from fxopt.graph.nodes import module_of, module_stack_of, target_name
 
 _WARM_UPS = 2
-_CLOCK, _TICKS = "_fxopt_clock", "_fxopt_ticks"
+_PROFILED = 3
+"""The calls under the profiler."""
 _READS = 1000
 
 Progress = Callable[[float], bool | None]
@@ -47,6 +49,9 @@ class NodeTimes:
     whole: float
     """Seconds of a call of the graph without the clock, the median over the same rounds."""
     rounds: int
+    kernels: Mapping[str, float] | None = None
+    """The part of the seconds of each node that operators compute in; the rest is Python, dispatch, views and memory.
+    None where it was not measured."""
 
     def __repr__(self) -> str:
         return f"NodeTimes({len(self.seconds)} nodes, {self.whole * 1000:.2f} ms a call, {self.rounds} rounds)"
@@ -57,12 +62,15 @@ class NodeTimes:
         return sum(self.seconds.values())
 
     @property
+    def kernel_share(self) -> float | None:
+        """The share of the total that is spent in kernels, 0 to 1; None where it was not measured."""
+        return None if self.kernels is None or not self.total else sum(self.kernels.values()) / self.total
+
+    @property
     def costs(self) -> Costs:
         """The times as costs, in nanoseconds."""
-        parts: dict[str, frozenset[tuple[Hashable, int]]] = {
-            name: frozenset({(name, round(seconds * 1e9))}) for name, seconds in self.seconds.items() if seconds > 0
-        }
-        return Costs("nanosecond", parts)
+        kernels = None if self.kernels is None else Costs("nanosecond", _parts(self.kernels))
+        return Costs("nanosecond", _parts(self.seconds), kernels=kernels)
 
     def share(self, names: Iterable[str]) -> float:
         """Return the share of the total that the nodes in `names` take, 0 to 1; each counts once."""
@@ -71,11 +79,8 @@ class NodeTimes:
     @property
     def frame(self) -> pd.DataFrame:
         """A row for each node: the most costly first; times in microseconds."""
-        rows = [
-            (name, self.calls[name], self.modules[name], 1e6 * seconds, self.share([name]))
-            for name, seconds in self.seconds.items()
-        ]
-        frame = pd.DataFrame(rows, columns=["node", "calls", "module", "us", "share"])
+        rows = [(name, self.calls[name], self.modules[name], *self._figures([name])) for name in self.seconds]
+        frame = pd.DataFrame(rows, columns=["node", "calls", "module", *self._columns])
         return frame.sort_values("us", ascending=False, kind="stable", ignore_index=True)
 
     @property
@@ -96,12 +101,25 @@ class NodeTimes:
         groups: dict[str, list[str]] = defaultdict(list)
         for name in self.seconds:
             groups[group_of[name]].append(name)
-        rows = [
-            (group, len(names), 1e6 * sum(self.seconds[name] for name in names), self.share(names))
-            for group, names in groups.items()
-        ]
-        frame = pd.DataFrame(rows, columns=[title, "nodes", "us", "share"])
+        rows = [(group, len(names), *self._figures(names)) for group, names in groups.items()]
+        frame = pd.DataFrame(rows, columns=[title, "nodes", *self._columns])
         return frame.sort_values("us", ascending=False, kind="stable", ignore_index=True)
+
+    @property
+    def _columns(self) -> tuple[str, ...]:
+        return ("us", "share") if self.kernels is None else ("us", "share", "kernel_us", "overhead_us")
+
+    def _figures(self, names: Iterable[str]) -> tuple[float, ...]:
+        names = list(names)
+        us = 1e6 * sum(self.seconds[name] for name in names)
+        if self.kernels is None:
+            return us, self.share(names)
+        kernel = 1e6 * sum(self.kernels[name] for name in names)
+        return us, self.share(names), kernel, us - kernel
+
+
+def _parts(seconds: Mapping[str, float]) -> dict[str, Parts]:
+    return {name: frozenset({(name, round(each * 1e9))}) for name, each in seconds.items() if each > 0}
 
 
 def node_times(
@@ -111,6 +129,7 @@ def node_times(
     *,
     rounds: int = 15,
     budget: float = 30.0,
+    kernels: bool = False,
     on_progress: Progress | None = None,
     clock: Callable[[], int] = time.thread_time_ns,
 ) -> NodeTimes:
@@ -119,6 +138,7 @@ def node_times(
     Args:
         rounds: the number of calls with the clock; each stands beside a call without it.
         budget: the seconds after which it ends, with the rounds that are done, at least one.
+        kernels: whether calls under torch's profiler tell the part of each node that is in kernels, as well.
         on_progress: is told the share that is done; it ends the measurement by returning False.
         clock: gives nanoseconds.
 
@@ -133,16 +153,17 @@ def node_times(
     """
     if rounds < 1:
         raise EvidenceError(f"{rounds} rounds measure nothing: give at least 1")
-    names, timed, ticks = _with_clock(gm, clock)
+    names, timed, ticks = with_clock(gm, clock)
     example = (args, dict(kwargs or {}))
     told = on_progress or (lambda share: None)
+    steps = rounds + (_PROFILED if kernels else 0)
     wholes: list[int] = []
     found: list[list[int]] = []
     with measuring(lambda: told(0.0)) as is_wanted, torch.inference_mode(), left_as_it_was(gm):
         deadline = time.monotonic() + budget
         read = _time_of_a_read(clock)
         for number in range(-_WARM_UPS, rounds):
-            if not is_wanted or told(max(0, number) / rounds) is False:
+            if not is_wanted or told(max(0, number) / steps) is False:
                 raise RunStoppedError("the measurement of the nodes was cancelled")
             plain, watched = copied(example), copied(example)  # a graph may write to its inputs
             start = clock()
@@ -155,9 +176,19 @@ def node_times(
                 found.append([max(0, after - before - read) for before, after in itertools.pairwise(ticks)])
             if found and time.monotonic() > deadline:
                 break
+        profiled: list[list[float]] = []
+        for number in range(_PROFILED if kernels else 0):
+            if not is_wanted or told((rounds + number) / steps) is False:
+                raise RunStoppedError("the measurement of the nodes was cancelled")
+            profiled.append(kernels_in_a_call(gm, copied(example)))
+            if time.monotonic() > deadline:
+                break
     seconds = dict.fromkeys((node.name for node in gm.graph.nodes), 0.0)
     for name, values in zip(names, zip(*found), strict=True):
         seconds[name] = statistics.median(values) / 1e9
+    inside = dict.fromkeys(seconds, 0.0)
+    for name, parts in zip(names, zip(*profiled)):
+        inside[name] = min(seconds[name], statistics.median(parts))
     nodes = {node.name: node for node in gm.graph.nodes}
     return NodeTimes(
         seconds=seconds,
@@ -165,6 +196,7 @@ def node_times(
         modules={name: next(reversed(module_stack_of(node)), ("", ""))[0] for name, node in nodes.items()},
         whole=statistics.median(wholes) / 1e9,
         rounds=len(found),
+        kernels=inside if kernels else None,
     )
 
 
@@ -189,7 +221,7 @@ def paired_node_times(
     """
     example = (args, dict(kwargs or {}))
     told = on_progress or (lambda share: None)
-    sides = [_with_clock(gm, clock) for gm in (before, after)]
+    sides = [with_clock(gm, clock) for gm in (before, after)]
     found: list[tuple[dict[str, float], dict[str, float]]] = []
     order = random.Random(0)
     with (
@@ -217,27 +249,6 @@ def paired_node_times(
             if time.monotonic() > deadline:
                 break
     return found
-
-
-def _with_clock(gm: GraphModule, clock: Callable[[], int]) -> tuple[list[str], Callable[..., Any], list[int]]:
-    """Return the nodes in the order of the statements, the graph's function with the clock, and the list it fills."""
-    code = gm.graph.python_code("self")
-    known = {node.name for node in gm.graph.nodes if node.op != "output"}  # a return does no work
-    read = f"    {_TICKS}.append({_CLOCK}())"
-    names: list[str] = []
-    lines: list[str] = []
-    for line in code.src.splitlines():
-        lines.append(line)
-        name = node_computed_by(line)
-        if line.startswith("def "):
-            lines.append(read)
-        elif name in known:
-            names.append(str(name))
-            lines.append(read)
-    ticks: list[int] = []
-    space: dict[str, Any] = {**code.globals, _CLOCK: clock, _TICKS: ticks}
-    exec(compile("\n".join(lines), "<graph with a clock>", "exec"), space)
-    return names, space["forward"], ticks
 
 
 def _time_of_a_read(clock: Callable[[], int]) -> int:

@@ -50,7 +50,8 @@ def _draw(session: Session) -> None:
     blocks_chart(session, blocks, costs.told, f"{WORDS[costs.unit]} by module: {told}")
     numbers = st.expander("The numbers", key="numbers of blocks", on_change="rerun")
     if numbers.open:
-        numbers.dataframe(_frame(costs, blocks), key="table of blocks", hide_index=True)
+        kernels = cost_blocks(session.graph_of(shown), costs.kernels, least=0) if costs.kernels is not None else None
+        numbers.dataframe(_frame(costs, blocks, kernels), key="table of blocks", hide_index=True)
 
 
 def _told(costs: Costs, before: Costs, blocks: tuple[Block, ...]) -> str:
@@ -59,15 +60,32 @@ def _told(costs: Costs, before: Costs, blocks: tuple[Block, ...]) -> str:
     whole = costs.told(now) if now == old else f"{before.told(old)} before, {costs.told(now)} now"
     parts = sorted((one for one in blocks if one.is_node), key=lambda one: -one.share)[:3]
     most = f" The most: {', '.join(f'{one.name} {one.share:.0%}' for one in parts)}." if parts else ""
+    if costs.kernels is not None and now:
+        share = costs.kernels.of_all(costs.kernels.parts) / now
+        most += f" {share:.0%} of it in kernels; the rest is Python, dispatch, views and memory."
     note = f" {costs.note[0].upper() + costs.note[1:]}." if costs.note else ""
     return f"{whole}.{most}{note} Click a part to select it in the graph."
 
 
-def _frame(costs: Costs, blocks: tuple[Block, ...]) -> pd.DataFrame:
-    rows = [
-        (one.name or "the whole model", one.kind, costs.told(one.amount), round(100 * one.share, 2)) for one in blocks
-    ]
-    return pd.DataFrame(rows, columns=["part", "calls", WORDS[costs.unit], "percent"])
+def _frame(costs: Costs, blocks: tuple[Block, ...], kernels: tuple[Block, ...] | None) -> pd.DataFrame:
+    """Return a row for each part.
+
+    Args:
+        kernels: of times, the part in kernels of each module and node.
+    """
+    frame = pd.DataFrame(
+        [
+            (one.name or "the whole model", one.kind, costs.told(one.amount), round(100 * one.share, 2))
+            for one in blocks
+        ],
+        columns=["part", "calls", WORDS[costs.unit], "percent"],
+    )
+    if kernels is not None:
+        inside = {(one.name, one.is_node): one.amount for one in kernels}
+        parts = [min(one.amount, inside.get((one.name, one.is_node), 0)) for one in blocks]
+        frame["in kernels"] = [costs.told(part) for part in parts]
+        frame["Python, dispatch"] = [costs.told(one.amount - part) for one, part in zip(blocks, parts)]
+    return frame
 
 
 def _choose(session: Session) -> None:

@@ -134,7 +134,7 @@ def _timing(session: Session, shown: Shown) -> Job[Costs]:
     args, kwargs = opened.inputs
 
     def timed(progress: Progress) -> Costs:
-        return node_times(graph, args, kwargs, on_progress=progress).costs
+        return node_times(graph, args, kwargs, kernels=True, on_progress=progress).costs
 
     def work(progress: Progress) -> Costs:
         try:
