@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,12 +32,12 @@ class Activation:
             name, constants = "hardtanh", (0.0, 6.0)
         return cls(name, tuple(map(float, constants)), str(arguments.get("approximate", "none")))
 
-    @property
+    @functools.cached_property
     def call(self) -> tuple[str, tuple[float, ...], str]:
         """The name, constants and algorithm by which oneDNN's operators know it."""
         return _FORMS[self.name].attribute, self.constants, self.algorithm
 
-    @property
+    @functools.cached_property
     def keeps_nan(self) -> bool:
         """Whether oneDNN gives NaN for NaN, as torch does. Its `relu` gives 0, and hides a fault of the model."""
         return self.name not in _HIDES_NAN

@@ -27,7 +27,8 @@ if is_available():
 
 
 _LARGE, _SMALLER = 2**16, 2
-"""Numbers of a result, and the factor by which the image is smaller, from which a proof about the image pays."""
+"""Numbers of a result, and the factor by which the image is smaller (but for its edges), from which a proof about the
+image pays."""
 
 
 class PackedConv2d(PackedLayer):
@@ -63,17 +64,24 @@ class PackedConv2d(PackedLayer):
         self.stride, self.padding, self.dilation = tuple(stride), tuple(padding), tuple(dilation)
         self.groups, self.zeros = groups, tuple(zeros)
         self.keeps_order = keeps_order
-        size = (*weight.shape[2:], *self.stride, groups)
-        self._is_product = set(size) == {1} and not any((*self.padding, *self.zeros))
+        rows, columns, *kernel = weight.shape
+        self._is_product = {*kernel, *self.stride, groups} == {1} and not any((*self.padding, *self.zeros))
+        self._growth = rows / max(columns * groups * math.prod(self.stride), 1)
+        left, right, top, bottom = self.zeros
+        # the smaller side of `zeros` is made up for by the kernel: one that has `d` more zeros at its beginning begins
+        # `d` places earlier; the sum of w[k] x[i + k - left] is that of w'[k] x[i + k - right], with `right - left`
+        # zeros before the numbers of w
+        even = self.padding[0] + max(top, bottom), self.padding[1] + max(left, right)
+        self._geometry = (even, self.stride, self.dilation, groups)
 
     def _layer(self, x: Tensor) -> Tensor:
         x = F.pad(x, self.zeros) if any(self.zeros) else x
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
-    def _takes(self, x: Tensor, other: Tensor | None) -> bool:
-        if x.dim() != 4 or x.shape[1] != self.weight.shape[1] * self.groups:
+    def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
+        if x.dim() != 4 or x.shape[1] != weight.shape[1] * self.groups:
             return False
-        if self.keeps_order and not (x.is_contiguous() and self.weight.is_contiguous()):
+        if self.keeps_order and not (x.is_contiguous() and weight.is_contiguous()):
             return False
         if any(self.zeros) and not is_bounded(x):
             return False
@@ -94,69 +102,54 @@ class PackedConv2d(PackedLayer):
         sides = [(n + 2 * pad - gap * (k - 1) - 1) // step + 1 for n, k, step, pad, gap in sizes]
         return [x.shape[0], self.weight.shape[0], *sides]
 
-    @property
-    def _even(self) -> tuple[int, int]:
-        """The rows and columns of zeros on each side, where the smaller side of `zeros` is made up for by the kernel.
-
-        A kernel that has `d` more zeros at its beginning begins `d` places earlier: sum of w[k] x[i + k - left] is that
-        of w'[k] x[i + k - right], with `right - left` zeros before the numbers of w.
-        """
-        left, right, top, bottom = self.zeros
-        return self.padding[0] + max(top, bottom), self.padding[1] + max(left, right)
-
-    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
+    def _by_onednn(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight) -> Tensor:
         # behind a sum, oneDNN has no other activation than the relu that hides NaN
-        fused = other is None and self.activation is not None and self._may_fuse(self.activation, x, packed)
+        fused = other is None and self.activation is not None and self._may_fuse(self.activation, x, bias, packed)
         last = self.activation.call if fused and self.activation is not None else ("none", (), "")
-        y = (self._product if self._is_product else self._convolution)(x, other, packed.tensor, last)
+        y = (self._product if self._is_product else self._convolution)(x, other, packed.tensor, bias, last)
         if self.activation is not None and not fused:
             y = self.activation.in_place(y)
         return y.contiguous() if self.keeps_order else y
 
-    def _convolution(self, x: Tensor, other: Tensor | None, weight: Tensor, last: tuple[Any, ...]) -> Tensor:
-        form = (self._even, self.stride, self.dilation, self.groups)
+    def _convolution(
+        self, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor | None, last: tuple[Any, ...]
+    ) -> Tensor:
         y: Tensor
         if other is not None:
-            y = _convolution_and_sum(x, other, weight, self.bias, *form, "add", 1.0, None, (), None)
+            y = _convolution_and_sum(x, other, weight, bias, *self._geometry, "add", 1.0, None, (), None)
         else:
-            y = _convolution(x, weight, self.bias, *form, *last)
+            y = _convolution(x, weight, bias, *self._geometry, *last)
         return y
 
-    def _product(self, x: Tensor, other: Tensor | None, weight: Tensor, last: tuple[Any, ...]) -> Tensor:
+    def _product(
+        self, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor | None, last: tuple[Any, ...]
+    ) -> Tensor:
         rows = x.permute(0, 2, 3, 1).contiguous()
         y: Tensor
         if other is not None:
-            y = _linear_and_sum(rows, other.permute(0, 2, 3, 1).contiguous(), weight, self.bias, "add")
+            y = _linear_and_sum(rows, other.permute(0, 2, 3, 1).contiguous(), weight, bias, "add")
         else:
-            y = _linear(rows, weight, self.bias, *last)
+            y = _linear(rows, weight, bias, *last)
         return y.permute(0, 3, 1, 2)
 
-    def _may_fuse(self, activation: Activation, x: Tensor, packed: PackedWeight) -> bool:
+    def _may_fuse(self, activation: Activation, x: Tensor, bias: Tensor | None, packed: PackedWeight) -> bool:
         """Check that the activation may be computed within the convolution: its input has no NaN that it would hide.
 
         The image is read for that, so it is worth it only where the result is large and the image is smaller.
         """
         if activation.keeps_nan:
             return True
-        size = math.prod(self._shape_for(x))
-        if size < _LARGE or x.numel() * _SMALLER > size or x.dtype is not torch.float32:
+        if self._growth < _SMALLER or x.numel() * self._growth < _LARGE or x.dtype is not torch.float32:
             return False
-        return packed.is_bounded and is_bounded(x) and (self.bias is None or is_bounded(self.bias))
+        return packed.is_bounded and is_bounded(x) and (bias is None or is_bounded(bias))
 
-    def _form(self, x: Tensor) -> Hashable:
-        if self._is_product:
-            return "linear"
-        # by the number of threads, too: oneDNN chooses another kernel for each, and repacks in every call for a misfit
-        return (
-            "conv2d",
-            self._even,
-            self.zeros,
-            self.stride,
-            self.dilation,
-            self.groups,
-            tuple(x.shape),
-            torch.get_num_threads(),
-        )
+    @property
+    def _form(self) -> tuple[Hashable, ...]:
+        return ("product",) if self._is_product else ("conv2d", self.zeros, self._geometry)
+
+    def _size(self, x: Tensor) -> Hashable:
+        # with the number of threads: oneDNN chooses another kernel for each, and repacks in every call for a misfit
+        return None if self._is_product else (x.shape, torch.get_num_threads())
 
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
         if self._is_product:
@@ -166,7 +159,7 @@ class PackedConv2d(PackedLayer):
         left, right, top, bottom = self.zeros
         sides = (max(right - left, 0), max(left - right, 0), max(bottom - top, 0), max(top - bottom, 0))
         weight = F.pad(weight, sides) if any(sides) else weight
-        packed: Tensor = _reorder(weight, self._even, self.stride, self.dilation, self.groups, list(x.shape))
+        packed: Tensor = _reorder(weight, *self._geometry, list(x.shape))
         return packed
 
     def extra_repr(self) -> str:

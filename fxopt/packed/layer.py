@@ -59,22 +59,26 @@ class PackedLayer(nn.Module):
             input: of the layer.
             other: the summand, added before the activation; None for no sum.
         """
-        x, weight = input, self.weight  # the input is named as that of torch's layers, for calls by keyword
+        x = input  # which is named as that of torch's layers, for calls by keyword
         if torch.compiler.is_compiling():  # first, since a compiler leaves off at the other questions
             return self.by_torch(x, other)
-        if not may_compute(x, weight, self.bias, other) or not self._takes(x, other):
+        held = self._parameters  # where a look-up takes a third of the time of an attribute
+        weight, bias = held.get("weight"), held.get("bias")
+        if weight is None or (bias is None and "bias" not in held):
+            weight, bias = self.weight, self.bias  # a buffer
+        if not may_compute(x, weight, bias, other) or not self._takes(x, weight, other):
             return self.by_torch(x, other)
-        form = self._form(x)
-        packed = self._packed.get(form)
+        size = self._size(x)
+        packed = self._packed.get(size)
         if packed is None or not packed.is_of(weight):
-            packed = self._packed_for(form, x)
-        return self._by_onednn(x, other, packed)
+            packed = self._packed_for(size, x)
+        return self._by_onednn(x, other, bias, packed)
 
-    def _packed_for(self, form: Hashable, x: Tensor) -> PackedWeight:
-        packed = packed_weight(self.weight, form, lambda weight: self._pack(weight, x))
-        kept = {other: known for other, known in self._packed.items() if other != form and known.is_of(self.weight)}
+    def _packed_for(self, size: Hashable, x: Tensor) -> PackedWeight:
+        packed = packed_weight(self.weight, (*self._form, size), lambda weight: self._pack(weight, x))
+        kept = {other: known for other, known in self._packed.items() if other != size and known.is_of(self.weight)}
         # another dictionary, so that copies that share this one, and other threads, are left alone
-        self._packed = {**dict([*kept.items()][1 - MOST_FORMS :]), form: packed}
+        self._packed = {**dict([*kept.items()][1 - MOST_FORMS :]), size: packed}
         return packed
 
     @abstractmethod
@@ -82,16 +86,21 @@ class PackedLayer(nn.Module):
         """Compute the layer alone by torch's own function."""
 
     @abstractmethod
-    def _takes(self, x: Tensor, other: Tensor | None) -> bool:
+    def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
         """Check that oneDNN computes on tensors of these shapes, and lays the result in memory as torch does."""
 
     @abstractmethod
-    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
+    def _by_onednn(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight) -> Tensor:
         """Compute all by oneDNN, with the packed weight."""
 
+    @property
     @abstractmethod
-    def _form(self, x: Tensor) -> Hashable:
-        """Return the way in which the weight is packed for `x`."""
+    def _form(self) -> tuple[Hashable, ...]:
+        """The way in which the weight is packed, as far as the module sets it."""
+
+    @abstractmethod
+    def _size(self, x: Tensor) -> Hashable:
+        """Return the rest of the way in which the weight is packed, which follows from `x`."""
 
     @abstractmethod
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:

@@ -30,31 +30,35 @@ class PackedLinear(PackedLayer):
     def _layer(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
-    def _takes(self, x: Tensor, other: Tensor | None) -> bool:
-        if x.dim() < 2 or x.shape[-1] != self.weight.shape[1]:
+    def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
+        if x.dim() < 2 or x.shape[-1] != weight.shape[1]:
             return False
         return other is None or (
             type(other) is Tensor
             and other.dtype is x.dtype
             and other.is_cpu
             and other.shape[:-1] == x.shape[:-1]
-            and other.shape[-1] == self.weight.shape[0]
+            and other.shape[-1] == weight.shape[0]
             and other.is_contiguous()
         )
 
-    def _by_onednn(self, x: Tensor, other: Tensor | None, packed: PackedWeight) -> Tensor:
+    def _by_onednn(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight) -> Tensor:
         activation = self.activation if self.activation is not None and self.activation.keeps_nan else None
         y: Tensor
         if other is not None:
-            y = _linear_and_sum(x, other, packed.tensor, self.bias, "add")
+            y = _linear_and_sum(x, other, packed.tensor, bias, "add")
             activation = None
         else:
             last = ("none", (), "") if activation is None else activation.call
-            y = _linear(x, packed.tensor, self.bias, *last)
+            y = _linear(x, packed.tensor, bias, *last)
         return y if self.activation is None or activation is not None else self.activation.in_place(y)
 
-    def _form(self, x: Tensor) -> Hashable:
-        return "linear"
+    @property
+    def _form(self) -> tuple[Hashable, ...]:
+        return ("linear",)
+
+    def _size(self, x: Tensor) -> Hashable:
+        return None
 
     def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
         packed: Tensor = _reorder(weight.contiguous(), None)

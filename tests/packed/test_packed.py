@@ -69,7 +69,7 @@ def test_one_weight_is_packed_once_and_the_copy_goes_with_its_last_module() -> N
     first, second = PackedLinear(layer.weight, None), PackedLinear(layer.weight, layer.bias)
     first(X)
     second(X)
-    assert first._packed["linear"] is second._packed["linear"]
+    assert first._packed[None] is second._packed[None]
     before = len(_KNOWN)
     del first, second
     assert len(_KNOWN) == before - 1
