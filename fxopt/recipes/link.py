@@ -23,6 +23,7 @@ MOST_STEPS = 64
 MOST_BYTES = 256 * 2**10
 """Of the JSON in a link."""
 MOST_NAMES = 10_000
+_OF_COMPARISON = ("since", "back")
 
 _KNOWN = (
     b'{"view": {"looked_at": "", "selected": "@", "graph": "Original", "graph": "Side by side", "graph": "Diff", '
@@ -47,6 +48,10 @@ class Link:
     steps: tuple[Step, ...] = ()
     view: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, hash=False)
     """Texts and lists of names by name, whose meaning is the page's own."""
+    since: tuple[Step, ...] | None = None
+    """The steps of an earlier or later state that the one of `steps` is compared with."""
+    back: tuple[Step, ...] | None = None
+    """The steps that the work goes back to after that, where they are others than `steps`."""
 
     @classmethod
     def of(cls, wb: Workbench, view: Mapping[str, str | tuple[str, ...]] | None = None) -> Link:
@@ -60,7 +65,10 @@ class Link:
 
     def to_text(self) -> str:
         """Return it as letters, digits, ``-`` and ``_``."""
-        content = {"view": self.view, "steps": [step.to_json() for step in self.steps]}
+        content: dict[str, Any] = {"view": self.view}
+        for name in ("steps", *_OF_COMPARISON):
+            if (steps := getattr(self, name)) is not None:
+                content[name] = [step.to_json() for step in steps]
         squeezed = zlib.compressobj(9, zdict=_KNOWN)
         packed = squeezed.compress(json.dumps(content, allow_nan=False).encode()) + squeezed.flush()
         return VERSION + base64.urlsafe_b64encode(packed).decode().rstrip("=")
@@ -74,12 +82,13 @@ class Link:
         """
         if not text.startswith(VERSION):
             raise RecipeError(f"it is not a link of this fxopt: its links begin with {VERSION}")
-        top = Part(parsed(_inflated(text[1:]))).fields(("view", "steps"))
-        steps = tuple(Step.read(one) for one in top["steps"].items(MOST_STEPS))
-        return cls(steps, {name: _named(one) for name, one in top["view"].table().items()})
+        top = Part(parsed(_inflated(text[1:]))).fields(("view", "steps"), _OF_COMPARISON)
+        view = {name: _named(one) for name, one in top.pop("view").table().items()}
+        steps = {name: tuple(Step.read(one) for one in part.items(MOST_STEPS)) for name, part in top.items()}
+        return cls(view=view, **steps)
 
     def replay(self, wb: Workbench) -> Replay:
-        """Bring a workbench to the steps, in one step that `undo` takes back; the rest where some do not apply.
+        """Bring a workbench to `steps`, in one step that `undo` takes back; the rest where some do not apply.
 
         Raises:
             RecipeError: the replay failed; the workbench is as it was.

@@ -20,7 +20,9 @@ from fxopt.models import LocalFolder
 from fxopt.models.local_folder import name_of
 from fxopt.recipes import RecipeError
 from fxopt.recipes.link import Link, same_steps
+from fxopt.recipes.replay import Problem
 from fxopt.ui.browser_mark import browser_mark
+from fxopt.ui.comparison_link import replay_comparison, with_comparison
 from fxopt.ui.fault import MOST_TOLD, all_or_nothing, complain
 from fxopt.ui.folders import MOST_TEXT
 from fxopt.ui.learning import bookmark, come_back
@@ -159,15 +161,18 @@ def _go(session: Session, state: str) -> bool:
         return True
     try:
         link = Link.from_text(state)
-        problems: list[str] = []
-        if not same_steps(link.steps, Link.of(session.workbench).steps):
-            problems += map(problem_in_words, link.replay(session.workbench).problems)
+        compared, left_out = None, list[Problem]()
+        if link.since is not None:
+            compared, left_out = replay_comparison(session, link)
+        elif not same_steps(link.steps, Link.of(session.workbench).steps):
+            left_out += link.replay(session.workbench).problems
     except RecipeError as error:
         complain(f"**The address could not be followed.** {escaped(str(error))[:MOST_TOLD]}")
         return False
     _choose_beside(link.view)
+    session.view = replace(session.begun[1], compared=compared)
     session.view, missing = _viewed(session, link.view)
-    problems += missing
+    problems = [*map(problem_in_words, left_out), *missing]
     if problems:
         more = [f"and {len(problems) - _LISTED} more"] if len(problems) > _LISTED else []
         told = "\n".join(f"- {escaped(one)[:MOST_TOLD]}" for one in [*problems[:_LISTED], *more])
@@ -176,7 +181,10 @@ def _go(session: Session, state: str) -> bool:
 
 
 def _viewed(session: Session, view: Mapping[str, Any]) -> tuple[ViewState, list[str]]:
-    """Return the view that a link asks for, and the parts of it that are missing here, in words."""
+    """Return the view that a link asks for, and the parts of it that are missing here, in words.
+
+    Parts that a link does not hold are as in the present view.
+    """
     missing: list[str] = []
     texts = {name: value if isinstance(value := view.get(name, ""), str) else "" for name in _TEXTS}
     lists = {name: value if isinstance(value := view.get(name, ()), tuple) else () for name in ("open", "shut")}
@@ -195,7 +203,7 @@ def _viewed(session: Session, view: Mapping[str, Any]) -> tuple[ViewState, list[
     is_one, graph = texts["graph"] in _GRAPHS[:2], texts["graph"]
     return (
         replace(
-            session.begun[1],
+            session.view,
             looked_at=texts["looked_at"],
             selected=texts["selected"],
             shown=graph if is_one else "Original" if texts["side"] == "Original" else "Now",  # type: ignore[arg-type]
@@ -257,9 +265,10 @@ def address_of(session: Session) -> dict[str, str]:
             found[axis] = str(size)
     choices, view = session.begun
     shown = {**_as_data(session.view, opened.blocks), **_chosen_beside()}
-    if session.workbench.choices != choices or shown != _as_data(view, opened.blocks):
+    is_as_begun = session.workbench.choices == choices and session.compared_acts is None
+    if not is_as_begun or shown != _as_data(view, opened.blocks):
         try:
-            state = Link.of(session.workbench, shown).to_text()
+            state = with_comparison(session, Link.of(session.workbench, shown)).to_text()
         except RecipeError:  # a pass or an edit has an argument that no text can hold
             state = " " * MOST_ADDRESS
         found["state"] = state

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fxopt.errors import FxoptError
-from fxopt.workbench.states import PassState
 from fxopt.workbench.timeline import Act, Choices, act_between
 from fxopt.workbench.workbench import Workbench
 
@@ -27,18 +26,33 @@ def between(bench: Workbench, start: int, end: int) -> Act:
     >>> between(wb, 1, 0).created
     ('_2',)
     """
-    (before, old), (after, new) = _state_after(bench, start), _state_after(bench, end)
-    return act_between(before, old, after, new)
+    old, new = at_act(bench, start), at_act(bench, end)
+    return act_between(old.choices, old.states, new.choices, new.states)
 
 
-def _state_after(bench: Workbench, done: int) -> tuple[Choices, list[PassState]]:
-    """Return the choices after so many acts, and the passes with their sites."""
+def choices_after(bench: Workbench, done: int) -> Choices:
+    """Return the choices after the first `done` acts.
+
+    Raises:
+        FxoptError: there are fewer acts.
+    """
     acts = bench.acts
     if not 0 <= done <= len(acts):
         raise FxoptError(f"there is no state after {done} acts: give 0 to {len(acts)}")
     if done == bench.acts_done:
-        return bench.choices, list(bench.states)
-    choices = acts[done].before if done < len(acts) else acts[-1].after
+        return bench.choices
+    return acts[done].before if done < len(acts) else acts[-1].after
+
+
+def at_act(bench: Workbench, done: int) -> Workbench:
+    """Return a workbench at the state after the first `done` acts, to be read: `bench` itself where it is there.
+
+    Raises:
+        FxoptError: there are fewer acts.
+    """
+    choices = choices_after(bench, done)
+    if done == bench.acts_done:
+        return bench
     there = bench.another()
     there.choose(choices, bench.known)
-    return choices, list(there.states)
+    return there

@@ -53,3 +53,12 @@ def test_an_act_is_pointed_at_compared_and_gone_to_by_pointer_and_by_keys(visit:
     page.get_by_role("button", name="2 · Divide by").focus()
     page.keyboard.press("Enter")
     visitor.sees_badge("4 sites on")
+
+    page.get_by_role("button", name="Compare before and after act 2").click()
+    visitor.sees("Act 2 alone: Divide by multiplying at 2 sites")
+    visitor.rests()
+    page.reload()
+    page.wait_for_function("globalThis.__fxopt?.views?.length === 1")
+    visitor.wait(of % "truediv~" + " === 'removed'")
+    visitor.wait(of % "merged" + " === ''")
+    visitor.sees("Act 2 alone: Divide by multiplying at 2 sites")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,19 @@ def test_it_comes_back_and_leads_to_the_same_graph(start: fxopt.Workbench) -> No
     assert other.choices == wb.choices
     other.undo()
     assert other.choices == start.choices
+
+
+def test_two_compared_states_come_back_and_cost_few_letters(start: fxopt.Workbench) -> None:
+    wb = start.another()
+    wb.turn_on("MergeLinears")
+    since = Link.of(wb).steps
+    wb.edit(SetArgument("truediv", "args[1]", 1.5))
+    alone = Link.of(wb, {"graph": "Diff"})
+    both = replace(alone, since=since, back=alone.steps)
+    assert Link.from_text(both.to_text()) == both
+    assert len(both.to_text()) < 1.5 * len(alone.to_text())
+    with pytest.raises(fxopt.RecipeError, match="knows no 'after' here"):
+        Link.from_text(packed({"view": {}, "steps": [], "after": []}))
 
 
 @pytest.mark.slow

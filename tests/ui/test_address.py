@@ -10,9 +10,12 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from fxopt.core import fingerprint
 from fxopt.edits import SetArgument
 from fxopt.recipes.link import Link
+from fxopt.recipes.steps import Step
 from fxopt.ui import address, graph_panel
+from fxopt.ui.acts import compare_acts, end_comparison
 from fxopt.ui.command import PAGE
 from fxopt.ui.own_models import OwnModel, offer
 from fxopt.ui.viewing import select
@@ -73,6 +76,65 @@ def test_passes_sites_edits_view_folding_and_selection_are_restored() -> None:
     assert not there.toast
     switch(there, FOLD, False)
     assert parameters(there) != held
+
+
+def comparing(start: int, end: int) -> tuple[AppTest, str]:
+    """The page that compares the states after so many of three acts, after the last of which the graph was before."""
+    app = at(model="digits_transformer")
+    bench = session(app).workbench
+    bench.turn_on("MergeLinears")
+    bench.edit(SetArgument("truediv", "args[1]", 5))
+    bench.turn_on("FuseBiasInLinear")
+    compare_acts(session(app), start, end)
+    app.run()
+    return app, parameters(app)["state"]
+
+
+@pytest.mark.parametrize(("start", "end"), [(1, 2), (3, 1), (0, 3), (2, 0)])
+def test_two_compared_states_of_the_time_line_are_restored_and_the_way_back_as_well(start: int, end: int) -> None:
+    app, held = comparing(start, end)
+    mine = session(app)
+    assert len(held) < 600
+    there = at(model="digits_transformer", state=held)
+    other = session(there)
+    assert not there.toast
+    assert parameters(there)["state"] == held
+    assert other.view.together == "Diff"
+    assert other.workbench.choices == mine.workbench.choices
+    assert fingerprint(other.graph_before) == fingerprint(mine.graph_before)
+    assert other.difference == mine.difference
+    for one in (mine, other):
+        end_comparison(one)
+    assert other.workbench.choices == mine.workbench.choices
+    assert mine.workbench.acts_done == 3
+
+
+def test_a_step_back_to_a_comparison_finds_its_states_in_the_time_line() -> None:
+    app, held = comparing(1, 2)
+    mine = session(app)
+    end_comparison(mine)
+    app.run()
+    assert parameters(app)["state"] != held
+    acts = mine.workbench.acts
+    app.session_state[address._TOLD] = {"model": "digits_transformer", "state": held}  # as the browser tells of it
+    app.run()
+    compared = mine.compared_acts
+    assert compared is not None
+    assert (compared.start, compared.end, compared.back) == (1, 2, 3)
+    assert mine.workbench.acts == acts
+    assert app.session_state[address._WRITTEN]["state"] == held, "that of the browser already"
+
+
+def test_parts_of_compared_states_that_are_not_here_are_told_and_the_rest_is_compared() -> None:
+    app, held = comparing(1, 2)
+    link = Link.from_text(held)
+    gone = Step("NoSuchPass", {}, on=True)
+    state = dataclasses.replace(link, since=(*link.since, gone), back=(gone,)).to_text()
+    there = at(model="digits_transformer", state=state)
+    assert "NoSuchPass" in told(there)
+    assert session(there).difference == session(app).difference
+    same = at(model="digits_transformer", state=dataclasses.replace(link, since=link.steps).to_text())
+    assert session(same).difference is None
 
 
 def test_in_diff_the_inspector_tells_of_the_same_graph_after_a_reload() -> None:
