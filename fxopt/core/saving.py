@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.fx import Graph, GraphModule, Tracer
-from torch.fx.proxy import TraceError
 
 from fxopt.errors import RewriteError
 from fxopt.graph.index import GraphIndex
@@ -45,7 +44,7 @@ class BufferTracer(Tracer):
     def trace(self, *args: Any, **kwargs: Any) -> Graph:
         try:
             return super().trace(*args, **kwargs)
-        except (TraceError, TypeError, RuntimeError):
+        except Exception:  # noqa: BLE001 - whatever such a function refuses a proxy with; another error comes back below
             self.proxy_buffer_attributes = False
             return super().trace(*args, **kwargs)
 
