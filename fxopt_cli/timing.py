@@ -77,7 +77,7 @@ def times(
     }
     lines = [
         f"a call takes {now.whole * 1000:.3g} ms of CPU time; {now.rounds} rounds",
-        f"{now.kernel_share or 0:.0%} of it in kernels; the rest is Python, dispatch, views and memory",
+        f"{now.kernel_share or 0:.0%} of the time is in kernels; the rest is Python, dispatch, views and memory",
         f"at {demand.at}, tensors of {demand.peak_bytes:,} bytes live at once, beside weights and inputs",
     ]
     show(Answer(data, lines, _tables(now, passes, short=form is Form.table)), form, "times")

@@ -62,7 +62,7 @@ def _told(costs: Costs, before: Costs, blocks: tuple[Block, ...]) -> str:
     most = f" The most: {', '.join(f'{one.name} {one.share:.0%}' for one in parts)}." if parts else ""
     if costs.kernels is not None and now:
         share = costs.kernels.of_all(costs.kernels.parts) / now
-        most += f" {share:.0%} of it in kernels; the rest is Python, dispatch, views and memory."
+        most += f" {share:.0%} of the time is in kernels; the rest is Python, dispatch, views and memory."
     note = f" {costs.note[0].upper() + costs.note[1:]}." if costs.note else ""
     return f"{whole}.{most}{note} Click a part to select it in the graph."
 

@@ -45,6 +45,20 @@ def test_bars_tell_the_time_that_was_measured(app: AppTest, monkeypatch: pytest.
     assert all(told.endswith(("ns", "us", "ms")) for _, told in bars.values())
 
 
+def test_the_table_of_times_tells_kernels_from_python_and_dispatch(app: AppTest) -> None:
+    app.session_state["evidence"] = "Cost"
+    app.session_state["numbers of blocks"] = True
+    choose(app, "time")
+    told = texts(app).replace("\\", "")
+    assert "of the time is in kernels; the rest is Python, dispatch, views and memory." in told
+    [table] = [one.value for one in app.dataframe if "in kernels" in one.value.columns]
+    assert [*table.columns] == ["part", "calls", "time", "percent", "in kernels", "Python, dispatch"]
+    assert table["part"].iloc[0] == "the whole model"
+    assert all(told.endswith(("ns", "us", "ms")) for told in (*table["in kernels"], *table["Python, dispatch"]))
+    choose(app, "FLOPs")
+    assert not [one for one in app.dataframe if "in kernels" in one.value.columns]
+
+
 def test_a_run_that_is_too_large_for_the_server_is_not_timed(app: AppTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "QUIET_SECONDS", 60.0)
     monkeypatch.setattr(limits, "MOST_FLOPS", 1)
