@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from fxopt.ui.job import Job
 from fxopt.ui.open_model import OpenModel
+from fxopt.ui.own_models import OwnModel
 from fxopt.ui.recent import keep_recent
 from fxopt.workbench import Workbench
 
@@ -48,11 +49,26 @@ class Memo:
 
     def once(self, question: str, make: Callable[[], T]) -> T:
         """Return plain data that depends on the current graph alone, as every visitor with the same choices has it."""
-        bench, choices = self._workbench, self._workbench.choices
-        pairs = zip_longest(bench.known, self._opened.workbench.passes)
-        if any(mine is not other for mine, other in pairs) or any(state.error for state in bench.states):
-            return self.remember(question, choices, make, answers=RECENT)  # passes, edits or a failure of one's own
-        return self._opened.once.answer((question, choices), make)
+        if self._is_own:
+            return self.remember(question, self._workbench.choices, make, answers=RECENT)
+        return self._opened.once.answer((question, self._workbench.choices), make)
+
+    def sharing(self, question: str) -> Callable[[Callable[[], T]], T]:
+        """Return the way to an answer about the graph and its weights as they are now, for work in another thread.
+
+        It makes the answer, unless it is there or on its way for another visitor. A model of someone's own may be
+        trained meanwhile: about it the answer is made each time.
+        """
+        if self._is_own or isinstance(self._opened.source, OwnModel):
+            return lambda make: make()
+        once, asked = self._opened.once, (question, self._workbench.choices)
+        return lambda make: once.answer(asked, make)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether the graph has passes, edits or a failure of the visitor's own."""
+        pairs = zip_longest(self._workbench.known, self._opened.workbench.passes)
+        return any(mine is not other for mine, other in pairs) or any(one.error for one in self._workbench.states)
 
     def clear(self) -> None:
         """Drop the visitor's own answers."""

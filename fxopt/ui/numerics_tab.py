@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+import os
+from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -17,8 +19,9 @@ from fxopt.ui.charts import depth_chart, picked
 from fxopt.ui.example import check_runs, demands
 from fxopt.ui.going import go_to
 from fxopt.ui.job import GraphJob, Job, Progress
-from fxopt.ui.large import killable
+from fxopt.ui.large import is_large, killable
 from fxopt.ui.markdown import code, counted, escaped
+from fxopt.ui.one_in_line import Line
 from fxopt.ui.open_model import OpenModel
 from fxopt.ui.panel import acting, work_ended
 from fxopt.ui.presence import presence
@@ -32,6 +35,8 @@ T = TypeVar("T")
 
 SMALL = 5_000_000
 """Up to so many parameters, outputs are compared automatically."""
+COMPARISONS = Line(at_once=os.cpu_count() or 1)
+"""Of comparisons in this process: of many at once, each would wait for all others at every call of torch."""
 
 
 def _draw(session: Session) -> None:
@@ -93,13 +98,27 @@ def _comparison(session: Session) -> GraphJob[NumericsReport]:
     session.stop_comparing()
     check_runs(session, factor=2, beside=8 * _weights(session))  # as the original takes it in float64
     before, after, inputs = bench.pristine, shared_copy(bench.current), _inputs(session.opened)
-
-    def work(progress: Progress) -> NumericsReport:
-        with stopping_unless(lambda: progress(0)):
-            return compare_outputs(before, after, inputs)
-
-    session.comparison = GraphJob(bench.choices, Job(killable(work, demands(session)), presence()))
+    job = _begun(session, "numerics", lambda: compare_outputs(before, after, inputs), presence())
+    session.comparison = GraphJob(bench.choices, job)
     return session.comparison
+
+
+def _begun(session: Session, question: str, compare: Callable[[], T], wanted: Callable[[], bool]) -> Job[T]:
+    """Begin to compare both graphs. It is done once for all visitors with the same choices, and a few at a time."""
+    runs, shared = demands(session), session.memo.sharing(question)
+    is_beside = any(map(is_large, runs))
+
+    def stopping(progress: Progress) -> T:
+        with stopping_unless(lambda: progress(0)):
+            return compare()
+
+    comparing = killable(stopping, runs)
+
+    def in_turn(progress: Progress) -> T:
+        with nullcontext() if is_beside else COMPARISONS.turn(object(), lambda: progress(0)):
+            return comparing(progress)
+
+    return Job(lambda progress: shared(lambda: in_turn(progress)), wanted)
 
 
 def _inputs(opened: OpenModel) -> list[Inputs]:
@@ -134,16 +153,10 @@ def _where(session: Session) -> None:
     bench = session.workbench
     before, after, (args, kwargs) = bench.pristine, shared_copy(bench.current), session.opened.inputs
 
-    def work(progress: Progress) -> tuple[Divergence | None]:
-        with stopping_unless(lambda: progress(0)):
-            return (first_difference(before, after, args, kwargs),)
+    def work() -> tuple[Divergence | None]:
+        return (first_difference(before, after, args, kwargs),)
 
-    key, is_here = bench.choices, presence()
-    job = session.memo.remember(
-        "first difference",
-        key,
-        lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
-    )
+    job = _while_it_stands(session, "first difference", work)
     found = _answer_soon(session, job, "Looking for the first node that differs")
     if found is None:
         return
@@ -158,6 +171,14 @@ def _where(session: Session) -> None:
         apart = first.report.verdict.partition(";")[0]
         told = "; ".join([apart, *bench.story(first.node, named=session.called)])
         st.caption(f"{escaped(told)}. {counted(first.agreeing, 'node')} before it agree bit for bit.")
+
+
+def _while_it_stands(session: Session, question: str, compare: Callable[[], T]) -> Job[T]:
+    """Return the job that compares the graphs as they are now, which ends where the visitor switches passes."""
+    bench, key, is_here = session.workbench, session.workbench.choices, presence()
+    return session.memo.remember(
+        question, key, lambda: _begun(session, question, compare, lambda: is_here() and bench.choices == key)
+    )
 
 
 def _answer_soon(session: Session, job: Job[T], told: str) -> T | None:
@@ -176,16 +197,10 @@ def _by_depth(session: Session) -> None:
     rewritten = {name for state in bench.states for site in state.sites if site.on for name in
                  (*site.changed, *site.created)}  # fmt: skip
 
-    def work(progress: Progress) -> DepthReport:
-        with stopping_unless(lambda: progress(0)):
-            return error_by_depth(before, after, args, kwargs, rewritten=rewritten)
+    def work() -> DepthReport:
+        return error_by_depth(before, after, args, kwargs, rewritten=rewritten)
 
-    key, is_here = bench.choices, presence()
-    job = session.memo.remember(
-        "error by depth",
-        key,
-        lambda: Job(killable(work, demands(session)), lambda: is_here() and bench.choices == key),
-    )
+    job = _while_it_stands(session, "error by depth", work)
     report = _answer_soon(session, job, "Comparing node by node")
     if report is None or not report.nodes:
         return

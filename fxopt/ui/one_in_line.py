@@ -1,4 +1,4 @@
-"""A line in front of something that is done for one visitor at a time, in the order in which they came."""
+"""A line in front of something that is done for one visitor, or a few, at a time, in the order in which they came."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class Line:
-    """Those who wait, the first of whom is being served.
+    """Those who wait, the first of whom, or the first `at_once`, are being served.
 
     >>> line = Line()
     >>> with line.turn("me", lambda: True):
@@ -20,14 +20,15 @@ class Line:
     0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int = 1) -> None:
+        self._at_once = at_once
         self._changed = threading.Condition()
         self._waiting: list[Hashable] = []
 
     def before(self, who: Hashable) -> int:
-        """Return the number of those who are served before `who`."""
+        """Return the number of those who leave the line before `who` is served."""
         with self._changed:
-            return self._waiting.index(who) if who in self._waiting else 0
+            return max(0, self._waiting.index(who) - self._at_once + 1) if who in self._waiting else 0
 
     @contextmanager
     def turn(self, who: Hashable, wanted: Callable[[], bool]) -> Iterator[None]:
@@ -40,7 +41,7 @@ class Line:
             self._waiting.append(who)
         try:
             with self._changed:
-                while self._waiting[0] != who:
+                while who not in self._waiting[: self._at_once]:
                     if not wanted():
                         raise CancelledError("it was cancelled before its turn")
                     self._changed.wait(_SECONDS_BETWEEN_LOOKS)

@@ -19,7 +19,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
 PATIENCE_SECONDS = 180.0
-POLL_SECONDS = 0.2
+MOST_SECONDS_OF_A_LOOK = 5.0
+"""A look at work that has just been drawn as done has no answer."""
 SECONDS_BETWEEN_LOOKS = 0.25
 
 
@@ -45,6 +46,8 @@ class Visitor:
         self.widgets: dict[str, str] = {}
         """Identity of each widget, by its kind and its label, or the name of its component."""
         self.toasts: list[str] = []
+        self.looks: dict[str, float] = {}
+        """By fragment that the browser asks for again by itself, such as the line of some work, the seconds between."""
         self._acts = 0
         self._session = ""
 
@@ -87,16 +90,27 @@ class Visitor:
         return await self._run(ClientState(), lambda: any(node in text.replace("\\", "") for text in self.texts))
 
     async def open_tab(self, name: str, awaited: str) -> float:
-        """Open a tab of evidence; return the seconds until a text begins so, for which a browser asks again."""
+        """Open a tab of evidence; return the seconds until a text begins so."""
         identity = self.widgets["tabs evidence"]
         self._states[identity] = WidgetState(id=identity, string_value=name)
-        begun = time.perf_counter()
         self.texts = []
+        there = await self._run(ClientState(fragment_id=self.fragments[identity]), lambda: True)
+        return there + await self.sees(awaited)
+
+    async def sees(self, awaited: str) -> float:
+        """Look, as often as a browser does, until a text begins so; return the seconds."""
+        begun = time.perf_counter()
         while not any(text.startswith(awaited) for text in self.texts):
-            await self._run(ClientState(), lambda: True)
             assert time.perf_counter() - begun < PATIENCE_SECONDS, self.texts
-            await asyncio.sleep(POLL_SECONDS)
-        return time.perf_counter() - begun - POLL_SECONDS
+            if self.looks:
+                fragment, seconds = next(iter(self.looks.items()))
+                await asyncio.sleep(seconds)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(MOST_SECONDS_OF_A_LOOK):
+                        await self._run(ClientState(fragment_id=fragment, is_auto_rerun=True), lambda: True)
+            else:
+                await self._hear()
+        return time.perf_counter() - begun
 
     async def ask(self, request: BackMsg) -> None:
         """Send a request other than for a run, as a browser of another make might; the server answers or does not."""
@@ -124,9 +138,11 @@ class Visitor:
         async with asyncio.timeout(PATIENCE_SECONDS):
             ended = False
             while not (ended and there()):
-                message = ForwardMsg.FromString(await self._socket.recv())  # type: ignore[arg-type]
-                ended = self._heard(message) or ended
+                ended = await self._hear() or ended
         return time.perf_counter() - begun
+
+    async def _hear(self) -> bool:
+        return self._heard(ForwardMsg.FromString(await self._socket.recv()))  # type: ignore[arg-type]
 
     def _heard(self, message: ForwardMsg) -> bool:
         """Take a message in; return whether a run ended with it, other than to begin anew."""
@@ -139,6 +155,11 @@ class Visitor:
             self._cached[message.hash] = message
         if kind == "delta":
             self._drawn(message.delta)
+        elif kind == "auto_rerun":
+            self.looks[message.auto_rerun.fragment_id] = message.auto_rerun.interval
+        elif kind == "stop_auto_rerun":
+            for fragment in message.stop_auto_rerun.fragment_ids:
+                self.looks.pop(fragment, None)
         return kind == "script_finished" and message.script_finished in (
             ForwardMsg.FINISHED_SUCCESSFULLY,
             ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
@@ -146,7 +167,7 @@ class Visitor:
 
     def _drawn(self, delta: Delta) -> None:
         if identity := delta.add_block.tab_container.id:
-            self.widgets["tabs evidence"] = identity
+            self.widgets["tabs evidence"], self.fragments[identity] = identity, delta.fragment_id
         element = delta.new_element
         kind = element.WhichOneof("type") if delta.WhichOneof("type") == "new_element" else None
         drawn = getattr(element, kind) if kind else None

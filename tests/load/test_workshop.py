@@ -22,6 +22,8 @@ from tests.load.crowd import Server, Visitor
 LEARNERS, ROUNDS = 40, 2
 NODES = ("stem_conv", "residual_conv", "forked_conv", "head_hidden")
 PASS = "Fold BatchNorm2d"
+PASS_AT_STEM = f"{PASS} at stem_norm"
+COMPARED = "A difference is explained by rounding"
 THINKING_SECONDS = 3.0, 12.0
 """Between two acts of a learner, who reads a step of a lesson."""
 
@@ -46,10 +48,11 @@ async def _class(address: str) -> None:
     server = Server(address)
     before = server.megabytes
     toggles: list[float] = []
-    others: dict[str, list[float]] = {"open": [], "select": [], "numerics": []}
+    others: dict[str, list[float]] = {"open": [], "select": [], "numerics": [], "together": []}
     async with AsyncExitStack() as crowd:
         learners = [await crowd.enter_async_context(Visitor(address)) for _ in range(LEARNERS)]
-        await asyncio.gather(*(_learn(one, i, toggles, others) for i, one in enumerate(learners)))
+        found = await asyncio.gather(*(_learn(one, i, toggles, others) for i, one in enumerate(learners)))
+        await asyncio.gather(*(_learn_together(*each, others["together"]) for each in zip(learners, found)))
         most = server.megabytes
     _tell("toggle", toggles)
     for name, seconds in others.items():
@@ -58,8 +61,10 @@ async def _class(address: str) -> None:
     sys.stdout.write(f"memory: {before:.0f} MB before, {most:.0f} MB with {LEARNERS} learners: {each:.1f} MB each\n")
 
 
-async def _learn(visitor: Visitor, number: int, toggles: list[float], others: dict[str, list[float]]) -> None:
-    """Open the page, switch sites of one's own choice, select nodes, and ask whether the outputs are the same."""
+async def _learn(
+    visitor: Visitor, number: int, toggles: list[float], others: dict[str, list[float]]
+) -> dict[str, bool]:
+    """Open the page, switch sites of one's own choice, select nodes, and compare outputs; return the sites' states."""
     chance = random.Random(number)
     await asyncio.sleep(chance.uniform(0, THINKING_SECONDS[1]))
     others["open"].append(await visitor.open())
@@ -79,8 +84,27 @@ async def _learn(visitor: Visitor, number: int, toggles: list[float], others: di
     if not any(on.values()):
         on[sites[0]] = True
         toggles.append(await visitor.switch(sites[0], True))
-    others["numerics"].append(await visitor.open_tab("Numerics", "A difference is explained by rounding"))
+    others["numerics"].append(await visitor.open_tab("Numerics", COMPARED))
+    _sees_own_difference(visitor, on)
+    return on
+
+
+async def _learn_together(visitor: Visitor, on: dict[str, bool], both: list[float]) -> None:
+    """Switch a site on, or another one off, at the moment at which the whole class does, and see the comparison."""
+    label = next((label for label, is_on in on.items() if not is_on), PASS_AT_STEM)
+    on[label] = not on[label]
+    switched = await visitor.switch(label, on[label])
     _sees_own(visitor, on)
+    both.append(switched + await visitor.sees(COMPARED))
+    _sees_own_difference(visitor, on)
+
+
+def _sees_own_difference(visitor: Visitor, on: dict[str, bool]) -> None:
+    """Check that the first node that differs, where the page names it, is that of a site which the learner has on."""
+    texts = [text.replace("\\", "") for text in visitor.texts]
+    named = [label for label in on for text in texts if f"changed by {label}" in text]
+    assert all(on[label] for label in named), (on, named)
+    assert not visitor.errors
 
 
 def _sees_own(visitor: Visitor, on: dict[str, bool]) -> None:

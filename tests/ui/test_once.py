@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
 from fxopt.edits import ReplaceModule
 from fxopt.models import ZOO
 from fxopt.ui.acts import edit, move, turn
 from fxopt.ui.once import Once
 from fxopt.ui.open_model import captured
+from fxopt.ui.own_models import OwnModel
 from fxopt.ui.session import Session
 from fxopt.ui.turns import Turns
 from fxopt.view import GraphView
@@ -83,6 +87,24 @@ def test_visitors_with_the_same_choices_see_one_view_and_it_is_that_of_their_own
     assert two[0].view_of("Now").digest != two[1].view_of("Now").digest
     move(two[0], FOLD, 1)
     assert two[0].view_of("Now").digest == GraphView.of(two[0].workbench.current).digest
+
+
+def test_work_in_a_thread_is_done_once_for_visitors_with_the_same_choices_but_for_a_model_that_may_be_trained(
+    two: tuple[Session, Session],
+) -> None:
+    for one in two:
+        turn(one, FOLD, None, on=True)
+    first, second = (one.memo.sharing("numerics") for one in two)
+    turn(two[0], FOLD, None, on=False)
+    other = two[0].memo.sharing("numerics")
+    assert (first(lambda: 1), second(lambda: 2), other(lambda: 3)) == (1, 1, 3)
+    edit(two[1], "stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
+    edited = two[1].memo.sharing("numerics")
+    assert (edited(lambda: 4), edited(lambda: 5)) == (4, 5)
+    trained = Session(replace(two[0].opened, source=OwnModel.of("mine", nn.ReLU(), [torch.ones(1)]))).memo.sharing(
+        "numerics"
+    )
+    assert (trained(lambda: 6), trained(lambda: 7)) == (6, 7)
 
 
 def test_at_other_sizes_a_visitor_has_the_same_computed_weights(two: tuple[Session, Session]) -> None:

@@ -46,6 +46,19 @@ def joined(line: Line, at: int, told: list[int]) -> Job[int]:
     return job
 
 
+def test_a_line_may_serve_a_few_at_once() -> None:
+    line, told = Line(at_once=2), list[int]()
+    (first, end), (second, end_second) = held(line), held(line)
+    third = joined(line, 1, told)
+    assert (first.before, second.before, third.before) == (0, 0, 1)
+    end_second()
+    assert third.wait(30)
+    assert told == [1]
+    assert first.running
+    end()
+    assert first.wait(30)
+
+
 def test_jobs_are_done_one_by_one_in_the_order_in_which_they_came_and_know_their_place() -> None:
     line, told = Line(), list[int]()
     first, end = held(line)
