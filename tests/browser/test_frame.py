@@ -100,6 +100,34 @@ def test_in_a_narrow_window_two_graphs_have_the_room_of_the_inspector_until_it_i
     expect(inspected).to_be_visible()
 
 
+@pytest.mark.parametrize("width", [1100, 1280])
+def test_in_a_narrow_window_nothing_covers_another_thing_in_the_bar_and_two_graphs_are_seen_across(
+    page: Page, serve: Callable[..., str], width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 720})
+    visitor = Visitor(page, f"{serve(APP)}?model=digits_transformer")
+    parts = page.locator(".st-key-bar [data-testid=stNumberInput], .st-key-model, .st-key-history, .st-key-reading")
+    visitor.switch("MergeLinears")
+    visitor.sees_badge("2 sites on")
+    page.get_by_role("radio", name="Side by side").click()
+    page.wait_for_function("__fxopt.views.length === 2")
+    for pane in (0, 1):
+        page.wait_for_function(
+            """([pane, width]) => {
+                const { ready, scene, camera, stage } = __fxopt.views[pane];
+                const [left, right] = [0, scene.width].map((x) => camera.toScreen([x, 0])[0]);
+                return ready && stage.clientWidth > width / 4 && left >= 0 && right <= stage.clientWidth;
+            }""",
+            arg=[pane, width],
+        )
+    visitor.rests()
+    page.keyboard.press("Control+z")
+    visitor.sees_badge("restored, bit for bit")
+    boxes = sorted((size(part, "x"), size(part, "x") + size(part, "width")) for part in parts.all())
+    assert len(boxes) == 4
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(boxes))
+
+
 def test_what_was_measured_is_in_sight(page: Page, serve: Callable[..., str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     visitor = Visitor(page, serve(APP))

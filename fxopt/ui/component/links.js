@@ -17,6 +17,7 @@ export function shareCamera(pane) {
   for (const other of linkedTo(pane)) {
     if (other.layoutId !== pane.layoutId || !other.view.homeDone || other.agreed === agreed) continue;
     Object.assign(other.camera, { x, y, zoom });
+    other.view.size = pane.view.size; // its own stage may follow to this size later
     other.agreed = agreed;
     other.draw();
   }
