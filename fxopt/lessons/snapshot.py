@@ -38,6 +38,8 @@ class Seen:
     latency: LatencyReport | None = None
     rule: Answer | None = None
     """The answer to the rule that the learner writes, as its text is now."""
+    flops: Callable[[str], int] | None = None
+    """Returns those of the graph `before` or `now`, where they are kept; else they are counted for each snapshot."""
 
 
 def snapshot_of(wb: Workbench, seen: Seen, figures: Iterable[str] = ()) -> Snapshot:
@@ -65,6 +67,12 @@ def snapshot_of(wb: Workbench, seen: Seen, figures: Iterable[str] = ()) -> Snaps
         was_changed=wb.can_undo or wb.can_redo,
         figures={name: source.of(name) for name in figures},
     )
+
+
+def flops_of(gm: GraphModule, inputs: Inputs) -> int:
+    """Return the floating-point operations of one run of a graph, as lessons tell them."""
+    flops, _ = work_costs(gm, *inputs)
+    return flops.of_all(flops.parts)
 
 
 def _numerics(report: NumericsReport | None) -> str:
@@ -144,8 +152,7 @@ class _Figures:
     def flops(self, when: str) -> int | None:
         if self.seen.inputs is None:
             return None
-        flops, _ = work_costs(self.graph(when), *self.seen.inputs)
-        return flops.of_all(flops.parts)
+        return self.seen.flops(when) if self.seen.flops else flops_of(self.graph(when), self.seen.inputs)
 
     def sites(self, pass_: str) -> int:
         return len(self.wb.state_of(pass_).sites)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import streamlit as st
 
@@ -15,6 +16,7 @@ from fxopt.lessons.bookmark import CLOSED, LIST, bookmark_of, read_bookmark, vis
 from fxopt.lessons.errors import unknown
 from fxopt.lessons.facts import TABS
 from fxopt.lessons.needs import Needs
+from fxopt.lessons.snapshot import flops_of
 from fxopt.ui.acts import alone
 from fxopt.ui.asking import ask_for_model, is_asked_for
 from fxopt.ui.open_model import OpenModel
@@ -289,7 +291,16 @@ def seen_on(session: Session) -> Seen:
         numerics=comparison.job.result if comparison is not None and comparison.choices == choices else None,
         latency=measurement.job.result if measurement is not None and measurement.choices == choices else None,
         rule=present_answer(session),
+        flops=partial(_flops, session),
     )
+
+
+def _flops(session: Session, when: str) -> int:
+    """Return the floating-point operations of the graph `before` or `now`, counted once."""
+    opened = session.opened
+    if when == "before":
+        return opened.once.answer("flops in lessons", lambda: flops_of(opened.pristine, opened.inputs))
+    return session.memo.once("flops in lessons", lambda: flops_of(session.workbench.current, opened.inputs))
 
 
 def open_tab() -> str:

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from fxopt.evidence import Round, report_of
 from fxopt.lessons import LessonError, Progress, facts, lesson_named
 from fxopt.lessons.highlights import CONTROLS
-from fxopt.ui import address, own_rule
+from fxopt.ui import address, learning, own_rule
 from fxopt.ui.acts import turn
 from fxopt.ui.command import PAGE
 from fxopt.ui.evidence_panel import TABS
@@ -227,6 +227,25 @@ def test_a_lesson_begins_with_the_first_tab_and_its_other_steps_leave_the_tabs_a
         app.button(key="skip step").click().run()
     begin(app)
     assert (app.session_state["evidence"], mine.lessons_begun) == ("Numerics", 1)
+
+
+def test_operations_that_a_lesson_tells_are_counted_once_for_each_graph(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[object] = []
+    monkeypatch.setattr(learning, "flops_of", lambda gm, inputs: counted.append(gm) or len(counted))
+    app.button(key="icon lessons").click().run()
+    open_lesson(app, "bias")
+    session(app).opened.once._answers.clear()  # an earlier test may have left its counts
+    counted.clear()
+    for _ in range(3):
+        app.run()
+    assert len(counted) <= 2
+    turn(session(app), "FuseBiasInLinear", "block1_expand", True)
+    for _ in range(3):
+        app.run()
+    assert len(counted) <= 3
+    assert counted[-1] is session(app).workbench.current
 
 
 def test_a_step_says_so_where_another_model_is_open(learner: AppTest) -> None:
