@@ -29,7 +29,7 @@ from fxopt.ui.session import Session
 from fxopt.ui.site_search import blame
 from fxopt.ui.sweep import KEY, other_inputs
 from fxopt.ui.tab import Tab
-from fxopt.ui.waiting import result_soon
+from fxopt.ui.waiting import POLL_SECONDS, result_soon
 
 T = TypeVar("T")
 
@@ -63,6 +63,8 @@ def _draw(session: Session) -> None:
         st.error(escaped(str(error)))
         return
     if report is not None:
+        if session.comparison is not begun:  # the line above the graph was drawn before
+            st.fragment(work_ended, run_every=POLL_SECONDS)(session)
         _show(report)
         if not report.identical and report.failure is None:
             _where(session)

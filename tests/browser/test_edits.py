@@ -40,6 +40,7 @@ def test_a_constant_is_edited_seen_in_the_outputs_undone_and_restored_bit_for_bi
     page.get_by_role("tab", name="Numerics").click()
     verdict = page.get_by_role("alert").filter(has_text=re.compile("differ|larger|beyond|not explained"))
     expect(verdict.first).to_be_visible(timeout=60_000)
+    expect(page.locator(".summary [data-evidence=Numerics]")).to_have_text(re.compile(r"error \d"))
     page.keyboard.press("Control+z")
     visitor.sees_badge("restored, bit for bit")
     expect(page.get_by_role("switch", name="Set args[1] of truediv to 2.0")).to_have_count(0, timeout=60_000)
