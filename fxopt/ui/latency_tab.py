@@ -102,11 +102,19 @@ def start(session: Session, on_the_wall: bool = False) -> None:
                 bench.pristine, after, args, kwargs, on_progress=progress, threads=threads, early=not on_the_wall
             )
 
-        job = GraphJob(bench.choices, Job(killable(work, demands(session)), presence(), MEASUREMENTS))
+        measured = killable(work, demands(session))
+        shared = session.memo.measuring(WALL if on_the_wall else "latency", is_whole)
+        begun = Job(lambda progress: shared(lambda: measured(progress)), presence(), MEASUREMENTS)
+        job = GraphJob(bench.choices, begun)
         if on_the_wall:
             session.searches = {**session.searches, WALL: job}
             return
         session.measurement = job
+
+
+def is_whole(report: LatencyReport) -> bool:
+    """Return whether a measurement came to its end, so that it answers whoever waits in line for the same graphs."""
+    return report.stopped is None
 
 
 def _show(session: Session, measurement: GraphJob[LatencyReport]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -63,6 +64,16 @@ class Memo:
             return lambda make: make()
         once, asked = self._opened.once, (question, self._workbench.choices)
         return lambda make: once.answer(asked, make)
+
+    def measuring(self, question: str, is_whole: Callable[[T], bool]) -> Callable[[Callable[[], T]], T]:
+        """Return the way to a measurement of the graph as it is now, for work that may wait in a line.
+
+        It makes it, unless one that `is_whole` was made of the same graph meanwhile, for another visitor.
+        """
+        if self._is_own or isinstance(self._opened.source, OwnModel):
+            return lambda make: make()
+        latest, asked, now = self._opened.latest, (question, self._workbench.choices), time.monotonic()
+        return lambda make: latest.answer(asked, now, make, is_whole)
 
     @property
     def _is_own(self) -> bool:

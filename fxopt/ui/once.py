@@ -1,8 +1,13 @@
-"""Answers that are the same for every visitor: made once, while whoever else asks waits, and kept."""
+"""Answers that are the same for every visitor: made once, while whoever else asks waits, and kept.
+
+Those of a measurement are kept for whoever asked before it began.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -51,3 +56,35 @@ class Once:
             raise
         future.set_result(made)
         return made
+
+
+class Latest:
+    """The latest answers, by question: each is good for whoever asked before the work on it began.
+
+    >>> latest, asked = Latest(most=2), time.monotonic()
+    >>> latest.answer("a", asked, lambda: 1), latest.answer("a", asked, lambda: 2)
+    (1, 1)
+    >>> latest.answer("a", time.monotonic(), lambda: 3)
+    3
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._answers: dict[Hashable, tuple[float, Any]] = {}
+        self._lock = threading.Lock()
+
+    def answer(
+        self, asked: Hashable, since: float, make: Callable[[], T], is_whole: Callable[[T], bool] = lambda answer: True
+    ) -> T:
+        """Return the answer to a question that was asked at a time of the monotonic clock. One that is not whole is
+        for whoever had it made alone."""
+        with self._lock:
+            begun, found = self._answers.get(asked, (-math.inf, None))
+        if begun >= since:
+            answer: T = found
+            return answer
+        begun, answer = time.monotonic(), make()
+        if is_whole(answer):
+            with self._lock:
+                keep_recent(self._answers, asked, (begun, answer), self._most)
+        return answer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -19,7 +19,7 @@ from fxopt.models import ZOO, Inputs, ModelSource
 from fxopt.tracing import CaptureReport, CaptureStore, capture
 from fxopt.ui.large import Stage, built_apart, captured_apart, inputs_apart
 from fxopt.ui.limits import check_demand
-from fxopt.ui.once import Once
+from fxopt.ui.once import Latest, Once
 from fxopt.ui.own_models import OwnModel
 from fxopt.ui.workshop import is_workshop
 from fxopt.view import GraphView, VisibleGraph, default_unfolded, visible
@@ -30,6 +30,8 @@ MODELS, CAPTURES = (32, 64) if is_workshop() else (3, 6)
 
 ANSWERS, FEWEST_ANSWERS, NODES = 64, 8, 50_000
 """So many pictures and tables are kept of a capture: of large graphs fewer, with so many nodes in all."""
+MEASURED = 16
+"""So many measurements are kept of a capture, for those who waited for them in line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +51,8 @@ class OpenModel:
 
     remarks: tuple[str, ...] = ()
     """The warnings of its build and its capture, in sentences: weights that fit nowhere, NaN in them."""
+    latest: Latest = field(default_factory=lambda: Latest(MEASURED))
+    """The latest measurements of the graphs that passes make of it."""
 
     @property
     def pristine(self) -> GraphModule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
@@ -105,6 +106,25 @@ def test_work_in_a_thread_is_done_once_for_visitors_with_the_same_choices_but_fo
         "numerics"
     )
     assert (trained(lambda: 6), trained(lambda: 7)) == (6, 7)
+
+
+def test_who_waits_in_line_for_a_measurement_of_the_same_graphs_gets_it_and_who_asks_later_has_another(
+    two: tuple[Session, Session],
+) -> None:
+    def measuring(one: Session) -> Callable[[Callable[[], int]], int]:
+        return one.memo.measuring("latency", lambda answer: answer > 0)
+
+    for one in two:
+        turn(one, FOLD, None, on=True)
+    first, waiting, third = measuring(two[0]), measuring(two[1]), measuring(two[1])
+    turn(two[0], FOLD, None, on=False)
+    other = measuring(two[0])
+    assert first(lambda: -1) == -1, "a measurement that was cancelled is nobody else's"
+    assert (waiting(lambda: 2), third(lambda: 3), other(lambda: 4)) == (2, 2, 4)
+    assert measuring(two[1])(lambda: 5) == 5
+    edit(two[1], "stem_relu", lambda: [ReplaceModule("stem_relu", "Tanh")])
+    own, again = measuring(two[1]), measuring(two[1])
+    assert (own(lambda: 6), again(lambda: 7)) == (6, 7)
 
 
 def test_at_other_sizes_a_visitor_has_the_same_computed_weights(two: tuple[Session, Session]) -> None:
