@@ -123,9 +123,14 @@ def test_in_a_narrow_window_nothing_covers_another_thing_in_the_bar_and_two_grap
     visitor.rests()
     page.keyboard.press("Control+z")
     visitor.sees_badge("restored, bit for bit")
-    boxes = sorted((size(part, "x"), size(part, "x") + size(part, "width")) for part in parts.all())
-    assert len(boxes) == 4
-    assert all(end <= begin for (_, end), (begin, _) in pairwise(boxes))
+    for is_large in (False, True):
+        if is_large:
+            page.get_by_role("button", name="Large type").click()
+            page.wait_for_function("getComputedStyle(document.documentElement).fontSize === '19px'")
+            visitor.rests()
+        boxes = sorted((size(part, "x"), size(part, "x") + size(part, "width")) for part in parts.all())
+        assert len(boxes) == 4
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(boxes)), boxes
 
 
 def test_what_was_measured_is_in_sight(page: Page, serve: Callable[..., str]) -> None:
