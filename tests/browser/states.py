@@ -169,6 +169,15 @@ def _architecture(title: str, subject: str) -> Callable[[Visitor], None]:
     return see
 
 
+def _bert_diff(visitor: Visitor) -> None:
+    _architecture("BERT-base", "bert-base")(visitor)
+    visitor.switch("MergeLinears")
+    visitor.sees_badge("12 sites on")
+    visitor.page.get_by_role("radio", name="Diff").click()
+    visitor.page.mouse.move(700, 5)
+    visitor.wait("view.scene.names.includes('query_key_value_merged')")
+
+
 STATES: Mapping[str, Callable[[Visitor], None]] = {
     "open": lambda visitor: None,
     "preview": _point,
@@ -198,6 +207,7 @@ STATES: Mapping[str, Callable[[Visitor], None]] = {
     "rule": _tab("Your rule"),
     "lesson": _lesson,
     "bert": _architecture("BERT-base", "bert-base"),
+    "bert-diff": _bert_diff,
     "gpt2": _architecture("GPT-2", "gpt2"),
     README: _readme,
 }
