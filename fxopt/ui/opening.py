@@ -76,6 +76,7 @@ class Opening:
     request: Request
     before: Session | None
     """The open session meanwhile; its passes stay on if the same model was asked for at other sizes."""
+    key: str = ""
     title: str = "the model"
     stage: str = ""
     begun: float = field(default_factory=time.perf_counter)
@@ -85,7 +86,7 @@ class Opening:
 
     def _open(self, progress: Progress) -> Session:
         request, source = self.request, self.request.source
-        self.title, self.stage = source.title, "building it"
+        self.key, self.title, self.stage = source.key, source.title, "building it"
         batch, sequence = source.sizes.checked(source.title, request.batch, request.sequence)
 
         def tell(stage: str) -> bool:
@@ -101,10 +102,25 @@ class Opening:
         return self.job.result and self._resumed(self.job.result)
 
     def _resumed(self, session: Session) -> Session:
-        before = self.before
-        if before is not None and before.opened.source.key == session.opened.source.key:
-            session.resume(before)
+        if (at_other_sizes := self._at_other_sizes) is not None:
+            session.resume(at_other_sizes)
         return session
+
+    @property
+    def _at_other_sizes(self) -> Session | None:
+        """The open session, if it has the same model."""
+        return self.before if self.before is not None and self.before.opened.source.key == self.key else None
+
+    @property
+    def told(self) -> str:
+        """The model, and the stage of its opening."""
+        return f"{self.title}: {self.stage}"
+
+    @property
+    def estimate(self) -> str:
+        """The time that it may take, where the same model was captured at other sizes and that took a while."""
+        seconds = self._at_other_sizes.opened.report.seconds if self._at_other_sizes is not None else 0.0
+        return f"; at the sizes before, its capture took {seconds:.0f} s" if seconds >= 1 else ""
 
     def wait(self, place: st.delta_generator.DeltaGenerator) -> None:
         """Wait until it is done, and say so in `place`. A click of the visitor's may end the run; the work goes on."""
@@ -120,8 +136,7 @@ class Opening:
             seconds = time.perf_counter() - self.begun
             if seconds >= due:
                 due = seconds + LINE_SECONDS
-                stage = escaped(f"{self.title}: {self.stage}")
-                line.caption(f":material/hourglass_top: Opening {stage} … {seconds:.0f} s")
+                line.caption(f":material/hourglass_top: Opening {escaped(self.told)} … {seconds:.0f} s{self.estimate}")
             if seconds >= PATIENT_SECONDS and not offered:
                 offered = True
                 button.button("Cancel", key="cancel opening", help=about_cancel(), on_click=cancel,

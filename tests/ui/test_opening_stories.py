@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -185,6 +185,27 @@ def test_a_cancelled_opening_leaves_the_page_as_it_was(app: AppTest, monkeypatch
     assert state == {}
     assert isinstance(started.job.failure, CaptureCancelledError)
     assert_usable(app.run())
+
+
+def test_the_line_while_a_model_opens_tells_its_stage_and_how_long_it_took_at_the_sizes_before(
+    app: AppTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Slow(WaversSource):
+        key: str = "digits_conv_net"
+
+    before = session(app)
+    monkeypatch.setattr(opening, "offered_source", lambda key: Slow())
+    for seconds, told in ((11.2, "; at the sizes before, its capture took 11 s"), (0.4, "")):
+        report = replace(before.opened.report, seconds=seconds)
+        monkeypatch.setitem(before.opened.pristine.meta, "fxopt", report)
+        started = Opening(Request(Slow.key), before)
+        started.job.wait()
+        assert started.told.startswith(f"{Slow.title}: ")
+        assert started.estimate == told
+        other = Opening(Request("wavers"), None)
+        other.job.wait()
+        assert other.estimate == ""
 
 
 def test_nothing_open_says_what_to_do(app: AppTest) -> None:
