@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { endsOf, middleOf } from "../../fxopt/ui/component/curves.js";
+import { besideEnds, endsOf, middleOf } from "../../fxopt/ui/component/curves.js";
 import { CONTROL, Scene } from "../../fxopt/ui/component/scene.js";
 import { Picture } from "../../fxopt/ui/component/sides.js";
 import { restored } from "../../fxopt/ui/component/unpack.js";
@@ -111,4 +111,10 @@ test("the edges of a box are those to its users, then those from its inputs", ()
   assert.deepEqual(scene.edgesAround(1), [1, 0]);
   assert.deepEqual(scene.edgesAround(0), [0, 2]);
   assert.deepEqual(scene.edgesAround(-1), [0, 1, 2, 3]);
+});
+
+test("the grips of an edge stand beside its ends, outside of the boxes, and on a short edge no farther than its middle", () => {
+  assert.deepEqual(besideEnds([50, 30, 50, 60], 5), [[50, 35], [50, 55]]);
+  assert.deepEqual(besideEnds([0, 0, 0, 10, 8, 10, 8, 20], 5), [[0, 5], [8, 15]]);
+  assert.deepEqual(besideEnds([50, 30, 50, 36], 5), [[50, 33], [50, 33]]);
 });

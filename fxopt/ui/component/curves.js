@@ -23,6 +23,21 @@ export function endsOf(points) {
 }
 
 /**
+ * Return the points beside the two ends of a curve, so far along it: outside of the boxes that it joins.
+ * @param {number[]} points
+ * @param {number} far
+ * @returns {[number, number][]}
+ */
+export function besideEnds(points, far) {
+  const last = points.length - 2;
+  return [[0, 2], [last, last - 2]].map(([end, next]) => {
+    const [dx, dy] = [points[next] - points[end], points[next + 1] - points[end + 1]];
+    const share = Math.min(0.5, far / (Math.hypot(dx, dy) || 1));
+    return [points[end] + share * dx, points[end + 1] + share * dy];
+  });
+}
+
+/**
  * Return a point in the middle of a curve.
  * @param {number[]} points
  * @returns {[number, number]}

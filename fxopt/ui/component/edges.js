@@ -1,7 +1,7 @@
 // An edge under the pointer or reached by keys, and the drag of one of its ends to another node. The edit is Python's to
 // check.
 
-import { endsOf, middleOf } from "./curves.js";
+import { besideEnds, endsOf, middleOf } from "./curves.js";
 import { NEAR } from "./draw.js";
 
 const REACH = 6; // px from an edge at which the pointer is at it
@@ -163,7 +163,7 @@ export function paintEdgesInReach({ context, pane, scene, theme, zoom }) {
   if (!edges.areInReach) return;
   const radius = 4.5 / Math.min(1, zoom);
   for (const edge of edges.offered)
-    for (const [x, y] of endsOf(scene.curves[edge])) {
+    for (const [x, y] of besideEnds(scene.curves[edge], radius)) {
       context.beginPath();
       context.arc(x, y, radius, 0, 7);
       context.fillStyle = theme.back;
