@@ -368,7 +368,7 @@ def test_a_disk_that_is_full_by_the_end_of_the_work_is_told(tmp_path: Path, monk
     [
         (("--only", "MergeLinears"), "write it as PASS:SITE"),
         (("--only", "MergeLinears:conv"), "MergeLinears has no site conv; it has q"),
-        (("--all", "--without", "MergeLinear:q"), "write it as PASS:SITE; the passes are FuseBatchNorm2dInConv2d"),
+        (("--all", "--without", "MergeLinear:q"), f"write it as PASS:SITE; the passes are {ALL_PASSES[0].__name__}"),
     ],
 )
 def test_a_wrong_site_or_file_is_refused_with_the_remedy(arguments: tuple[str, ...], told: str) -> None:
