@@ -124,6 +124,14 @@ def gpt2(length: int) -> Made:
     return GPT2LMHeadModel(GPT2Config(use_cache=False)), {"input_ids": torch.randint(50000, (1, length))}
 
 
+def gpt2_step(past: int) -> Made:
+    """One token more, behind a cache of `past` tokens."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config()).eval()
+    return model, fxopt.example_inputs(model, ["input_ids", "cache"], batch=1, sequence=past)
+
+
 MODELS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "bert-1x16": ("BERT-base", "1 x 16", lambda: bert(1, 16)),
     "bert-1x128": ("BERT-base", "1 x 128", lambda: bert(1, 128)),
@@ -137,6 +145,7 @@ MODELS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "resnet-50-bf16": ("ResNet-50 in bfloat16", "1 image of 224", lambda: bfloat16(convolutions("ResNet"))),
     "llama-1x128": ("Llama of 8 layers, prefill", "1 x 128", lambda: llama(128)),
     "gpt2-1x64": ("GPT-2, prefill", "1 x 64", lambda: gpt2(64)),
+    "gpt2-step": ("GPT-2, one step behind 64 tokens", "1 x 1", lambda: gpt2_step(64)),
 }
 
 

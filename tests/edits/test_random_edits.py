@@ -82,6 +82,5 @@ def test_drawn_edits_run_and_come_back(example: Example) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-@pytest.mark.parametrize("seed", range(2))
-def test_many_drawn_edits_run_and_come_back(example: Example, seed: int) -> None:
-    assert walk(example, seed, steps=20) > 0
+def test_many_drawn_edits_run_and_come_back(example: Example) -> None:
+    assert sum(walk(example, seed, steps=20) for seed in range(2)) > 0
