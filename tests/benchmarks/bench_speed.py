@@ -3,7 +3,8 @@
 Each model is captured, optimized at level "rounding", and measured against the captured graph: interleaved rounds in
 random order, CPU time of one thread, the median of the ratios with its interval (`fxopt.evidence.latency`). CPU time of
 a thread holds also where other processes are busy, though they take their part of caches and memory, which widens the
-intervals. The rows go into `docs/speed.md`, under the machine; other rows stay as they are.
+intervals. The rows go into `docs/speed.md`, under the machine; other rows stay as they are, and so do the figures of an
+engine or a compiler that is not asked for.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ interleaved rounds in CPU time of one thread, with its interval; beside it stand
 itself. The error is the largest of all outputs, against the largest output. `torch.compile`, with freezing on, stands
 against the same graph, with the seconds that it takes to set up and its own error; it is measured with `--compile`.
 "Engine" is `optimize(..., engine=...)` with the engine of `--engine`, which keeps packed layers where they are faster.
-Fewer than 6 rounds prove nothing. Models have random weights unless they are called trained.
+These two may be of another run than the ratio, each with a control of its own. Fewer than 6 rounds prove nothing.
+Models have random weights unless they are called trained.
 
 Much depends on the instructions of the processor. One core of AMD's family 26 multiplies matrices of BERT with 105
 GFLOP/s by MKL, which torch calls, and with 230 to 250 by oneDNN on packed weights, which uses AVX-512: there, packed
@@ -224,6 +226,12 @@ def row(found: Optimized, handed: Optimized | None, compiled: Compiled | None) -
     return f"{ratio} | {control} | {figures}"
 
 
+def with_others_of(old: str, figures: str) -> str:
+    """Return the figures of a row, with those of the old one for the engine and compiler that were not measured now."""
+    cells, others = figures.split(" | "), old.removesuffix(" |").split(" | ")
+    return " | ".join([*cells[:-2], *(new or other for new, other in zip(cells[-2:], others[-2:]))]) if old else figures
+
+
 def write(key: str, figures: str) -> None:
     """Put the row of a model into the table of this machine, in the order of `MODELS`."""
     tables: dict[str, dict[str, str]] = {}
@@ -232,7 +240,8 @@ def write(key: str, figures: str) -> None:
             tables[line.removeprefix("## ")] = {}
         elif line.startswith("| ") and tables:
             tables[list(tables)[-1]][" | ".join(line.strip("| ").split(" | ")[:2])] = line
-    tables.setdefault(machine(), {})[key] = f"| {key} | {figures} |"
+    rows = tables.setdefault(machine(), {})
+    rows[key] = f"| {key} | {with_others_of(rows.get(key, ''), figures)} |"
     order = [f"{name} | {size}" for name, size, _ in MODELS.values()]
     text = HEAD
     for name, rows in tables.items():
