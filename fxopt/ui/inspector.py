@@ -43,12 +43,13 @@ def _shown_by_inspector(session: Session) -> Hashable:
 
 def _inspector(session: Session) -> None:
     name = session.view.selected
-    if not name:
-        whole_graph(session)
-    elif name.startswith("@"):
-        _module(session, name.partition("#")[0][1:])
-    else:
-        _node(session, name)
+    with st.container(key=f"inspected {name}"):  # or the browser would move the lines of what was selected before
+        if not name:
+            whole_graph(session)
+        elif name.startswith("@"):
+            _module(session, name.partition("#")[0][1:])
+        else:
+            _node(session, name)
 
 
 # ---- a folded module

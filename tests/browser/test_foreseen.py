@@ -131,7 +131,7 @@ def test_both_graphs_side_by_side_are_painted_ahead(visitor: Visitor, line: Line
 
 def test_what_was_never_seen_waits_for_the_server(visitor: Visitor, line: Line) -> None:
     line.hold()
-    visitor.page.locator("[class*=st-key-site-A-at-] label").first.click()  # alone, it leads somewhere else
+    visitor.page.locator("[class*=st-key-site-B-at-] label").first.click()  # alone, it leads somewhere else
     never_ahead(visitor)
     visitor.wait("![...view.marks.values()].flat().some(([kind]) => kind === 'applied')")
     line.let_go()
