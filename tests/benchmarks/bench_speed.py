@@ -46,9 +46,9 @@ transformers are twice as fast. Held to AVX2 (`ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_
 118, near the most that the core can do, and the gain is that of small products alone, of fused activations and sums,
 and of folded norms. So 2.3 for MobileNetV2 is reached with AVX-512 and out of reach with AVX2, where its kernels alone
 take 6 of the 9 ms (`fxopt times` tells them apart). On that core with AVX-512, the passes are ahead of `torch.compile`
-on every transformer in float32, and it is ahead of them on ResNet-50 and MobileNetV2, by up to 1.1; on Intel it is
-ahead on all. The table "AMD EPYC, 2 cores" is of a machine whose family was not noted; its figures are nearer to those
-with AVX2.
+on every transformer in float32 but in a single step of GPT-2, which reads all weights for one row (1.30 to 1.54). It is
+ahead of them on ResNet-50 and MobileNetV2, by up to 1.1, and on Intel on all. The table "AMD EPYC, 2 cores" is of a
+machine whose family was not noted; its figures are nearer to those with AVX2.
 """
 COLUMNS = """
 | model | input | ratio | the graph against itself | before | error | largest output | rounds | engine | torch.compile |
