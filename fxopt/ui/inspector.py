@@ -43,7 +43,7 @@ def _shown_by_inspector(session: Session) -> Hashable:
 
 def _inspector(session: Session) -> None:
     name = session.view.selected
-    with st.container(key=f"inspected {name}"):  # or the browser would move the lines of what was selected before
+    with st.container(key=f"lines of {name}"):  # or the browser would move the lines of what was selected before
         if not name:
             whole_graph(session)
         elif name.startswith("@"):

@@ -14,10 +14,10 @@ def test_a_pass_is_moved_keeps_the_focus_and_comes_back_with_undo(visit: Open) -
     visitor = visit()
     later = visitor.page.get_by_role("button", name="Run later: Fold BatchNorm2d")
     later.click()
-    visitor.sees("runs 2nd of")
+    visitor.sees("runs 3rd of")
     expect(later).to_be_focused()
     visitor.page.get_by_role("button", name="Undo").click()
-    visitor.sees("runs 1st of")
+    visitor.sees("runs 2nd of")
 
 
 def grips(visitor: Visitor) -> Locator:
@@ -74,6 +74,6 @@ def test_a_drag_is_left_with_escape_and_to_the_end_it_makes_a_pass_the_last(visi
 def test_keys_let_a_pass_run_earlier_and_later(visit: Open) -> None:
     visitor = visit()
     press(visitor, "Alt+ArrowDown", "Alt+ArrowDown")
-    visitor.sees("runs 3rd of")
+    visitor.sees("runs 4th of")
     press(visitor, "Alt+ArrowUp")
-    visitor.sees("runs 2nd of")
+    visitor.sees("runs 3rd of")
