@@ -149,7 +149,7 @@ def test_an_unknown_pass_is_a_problem_of_the_replay_and_never_imported() -> None
     recipe = Recipe.from_json(changed(("steps", MERGE, "pass"), "os.system"))
     with pytest.raises(RecipeError, match="no such pass with these arguments"):
         recipe.replay(Workbench(small()))
-    with pytest.raises(RecipeError, match=r"steps\[\d\]\.pass: fxopt has no pass 'os\.system'; it has FuseBatch"):
+    with pytest.raises(RecipeError, match=r"steps\[\d\]\.pass: fxopt has no pass 'os\.system'; it has CopyShared"):
         recipe.passes()
     recipe = Recipe.from_json(changed(("steps", MERGE, "arguments"), {"keep": "copy", "file": "x"}))
     with pytest.raises(RecipeError, match="MergeLinears takes no 'file'; it takes keep"):
