@@ -47,8 +47,10 @@ transformers are twice as fast. Held to AVX2 (`ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_
 and of folded norms. So 2.3 for MobileNetV2 is reached with AVX-512 and out of reach with AVX2, where its kernels alone
 take 6 of the 9 ms (`fxopt times` tells them apart). On that core with AVX-512, the passes are ahead of `torch.compile`
 on every transformer in float32 but in a single step of GPT-2, which reads all weights for one row (1.30 to 1.54). It is
-ahead of them on ResNet-50 and MobileNetV2, by up to 1.1, and on Intel on all. The table "AMD EPYC, 2 cores" is of a
-machine whose family was not noted; its figures are nearer to those with AVX2.
+ahead of them on ResNet-50 and MobileNetV2, by up to 1.1, and on Intel on all. ONNX Runtime, which is handed the whole
+graph, is behind packed layers there on BERT and MiniLM, by 1.1 to 1.3, and ahead on convolution nets: on ResNet-50 by
+1.07, on EfficientNet by 1.41, on MobileNetV2 by 1.44. The table "AMD EPYC, 2 cores" is of a machine whose family was
+not noted; its figures are nearer to those with AVX2.
 """
 COLUMNS = """
 | model | input | ratio | the graph against itself | before | error | largest output | rounds | engine | torch.compile |
