@@ -43,10 +43,13 @@ def test_an_act_is_pointed_at_compared_and_gone_to_by_pointer_and_by_keys(visit:
     page.keyboard.press("Enter")
     visitor.sees("Act 1 alone: Merge linears at 2 sites")
     page.get_by_role("button", name="End the comparison of act 1").click()
+    expect(page.get_by_role("button", name="End the comparison of act 1")).to_have_count(0)
     visitor.sees_badge("4 sites on")
     visitor.rests()  # the entries are drawn anew, and one of before would lose the focus
 
-    page.get_by_role("button", name="1 · Merge linears").focus()
+    page.get_by_role("button", name="0 · The model as it was opened").focus()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="1 · Merge linears")).to_be_focused()
     visitor.wait("view.stage.dataset.word === 'ACT 1'")
     page.keyboard.press("Enter")
     visitor.sees_badge("2 sites on")

@@ -31,6 +31,7 @@ def test_a_model_is_uploaded_and_a_pickle_is_refused(visit: Open, tmp_path: Path
     visitor.sees("pytorch_model.bin can run code when it is read, so it stays unread")
     if folder := os.environ.get("KEEP_PICTURES"):
         page.screenshot(path=f"{folder}/refused-upload.png")
+    visitor.rests()  # the form has a new field then, and the one of before has gone
     field.set_input_files([tmp_path / "config.json", tmp_path / "model.safetensors"])
     visitor.wait("view.subject.startsWith('upload:')")
     expect(page.get_by_role("button", name="Other files …")).to_be_visible()

@@ -4,7 +4,7 @@
 import { fxopt } from "./shared.js";
 
 const REST = 220; // ms: who only passes over a row asks for nothing
-const BY_POINTER = 300; // ms after a press of a pointer in which what gets the focus was clicked, not gone to
+const BY_POINTER = 300; // ms after a press of a pointer in which what gets the focus was clicked, not gone to by a key
 const QUIET = 800; // ms after a press in which nothing is asked: an answer could be caught up with by the next press
 const ROW = /^st-key-(?:current-)?(?:(pass)-([A-Z]\d*)-.*|(sites?)-([A-Z]\d*)-at-(.+)|act-(\d+)-.*)$/;
 const watchers = new WeakMap();
@@ -42,7 +42,7 @@ class Watcher {
   // Whoever acts knows what they point at; they are told again where they point at something else.
   pressed(event) {
     this.pressedAt = performance.now();
-    if (event.type !== "keydown") this.clickedAt = this.pressedAt;
+    this.clickedAt = event.type === "keydown" ? -BY_POINTER : this.pressedAt;
     clearTimeout(this.timer);
     this.hide();
   }
