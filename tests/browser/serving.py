@@ -52,7 +52,12 @@ def answering(
         yield server
     finally:
         server.terminate()
-        server.wait(20)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:  # it would outlive this test, and be told of in another one
+            server.kill()
+            server.wait()
+            raise
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, WebSocketRoute, expect
+from playwright.sync_api import Page, WebSocketRoute
 
 from tests.browser.visitor import APP, FOLD, Visitor
 
@@ -58,7 +58,7 @@ def visitor(page: Page, line: Line, serve: Callable[..., str]) -> Visitor:
 
 
 def rest(visitor: Visitor) -> None:
-    expect(visitor.page.locator("[data-test-script-state=notRunning]")).to_be_visible()
+    visitor.rests()
     visitor.page.wait_for_timeout(1200)
 
 

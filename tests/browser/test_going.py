@@ -16,7 +16,7 @@ def visitor(visit: Open) -> Visitor:
     visitor = visit()
     visitor.pick("BERT-base")
     visitor.wait("view.subject === 'bert-base'")
-    expect(visitor.page.locator("[data-test-script-state=notRunning]")).to_be_visible()  # the tabs are drawn last
+    visitor.rests()  # the tabs are drawn last
     visitor.page.evaluate("document.activeElement.blur()")
     return visitor
 

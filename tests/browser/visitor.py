@@ -51,10 +51,15 @@ class Visitor:
         self.page.wait_for_function(f"(view => view?.ready && ({condition}))(__fxopt.views[0])", timeout=120_000)
 
     def rests(self) -> None:
-        """Wait until no run of the page goes on."""
+        """Wait until no run of the page has gone on for a moment: the run of an act begins a little after the act."""
+        self.page.evaluate(f"restsAt = performance.now() + {MOMENT_MS}")
         self.page.wait_for_function(
-            """document.querySelector("[data-testid=stApp]").dataset.testScriptState === "notRunning"
-            && !document.querySelector("[data-stale=true]")"""
+            f"""(() => {{
+                const rests = document.querySelector("[data-testid=stApp]").dataset.testScriptState === "notRunning"
+                    && !document.querySelector("[data-stale=true]");
+                if (!rests) restsAt = performance.now() + {MOMENT_MS};
+                return performance.now() >= restsAt;
+            }})()"""
         )
 
     def wait_for_marks(self, name: str, *kinds: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import streamlit
 from streamlit import net_util
 from streamlit.testing.v1 import AppTest
 from streamlit.web import cli
@@ -251,6 +253,24 @@ def test_the_server_is_for_this_machine_alone_and_asks_nobody(tmp_path: Path, do
         assert answer_to_page(port, f"127.0.0.1:{port}", "http://elsewhere.example") == 403
         assert answer_to_page(port, f"elsewhere.example:{port}", f"http://elsewhere.example:{port}") == 403
     assert asked == []
+
+
+@pytest.mark.slow
+def test_a_server_ends_though_a_browser_reads_no_further(tmp_path: Path) -> None:
+    """A browser that leaves while a file comes reads no more of it, and closes the connection a minute later."""
+    file = max(
+        (Path(streamlit.__file__).parent / "static" / "static" / "js").iterdir(), key=lambda one: one.stat().st_size
+    )
+    port = free_port()
+    command = [sys.executable, "-m", "fxopt", "app", "--headless", f"--port={port}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with socket.socket() as browser:
+        with answering(command, port, tmp_path / "log.txt", tmp_path, environment) as server:
+            browser.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            browser.connect(("127.0.0.1", port))
+            browser.sendall(f"GET /static/js/{file.name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            assert browser.recv(15) == b"HTTP/1.1 200 OK"
+        assert server.returncode in (0, -signal.SIGTERM)
 
 
 async def _visit(address: str) -> None:
