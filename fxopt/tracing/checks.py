@@ -21,7 +21,7 @@ from fxopt.recording.node_record import can_be_pickled
 from fxopt.tracing.facts import FACTS, MODES
 from fxopt.tracing.lines import briefly
 from fxopt.tracing.same_values import same_value
-from fxopt.tracing.structure import dismantle, first_difference, tensors_of
+from fxopt.tracing.structure import dismantle, first_difference
 
 
 class InputError(FxoptError, ValueError):
@@ -32,6 +32,22 @@ class InputSizeError(InputError):
     """An input of a size that the captured graph does not take."""
 
 
+class CallInputs(dict[str, Any]):
+    """The inputs of one call, by their names. An object among them is dismantled once, for all checks of its parts."""
+
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        super().__init__(inputs)
+        self._dismantled: dict[int, tuple[Any, Any, list[torch.Tensor]]] = {}
+
+    def dismantled(self, value: Any) -> tuple[Any, list[torch.Tensor]]:
+        """Return `value` with slots in place of its tensors, and these in order."""
+        if id(value) not in self._dismantled:
+            skeleton, parts = dismantle(value)
+            tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+            self._dismantled[id(value)] = value, skeleton, tensors  # held, so that its id is not given to another
+        return self._dismantled[id(value)][1:]
+
+
 @dataclass(frozen=True)
 class Step:
     """One step into a container: by index or key; or, in an object, to its tensor of this index."""
@@ -39,8 +55,8 @@ class Step:
     key: Any
     in_object: bool = False
 
-    def of(self, value: Any) -> Any:
-        return tensors_of(value)[self.key] if self.in_object else value[self.key]
+    def of(self, value: Any, inputs: CallInputs) -> Any:
+        return inputs.dismantled(value)[1][self.key] if self.in_object else value[self.key]
 
     def __str__(self) -> str:
         return f".tensor{self.key}" if self.in_object else f"[{self.key!r}]"
@@ -53,10 +69,10 @@ class InputPath:
     argument: str
     steps: tuple[Step, ...] = ()
 
-    def of(self, inputs: Mapping[str, Any]) -> Any:
+    def of(self, inputs: CallInputs) -> Any:
         value = inputs[self.argument]
         for step in self.steps:
-            value = step.of(value)
+            value = step.of(value, inputs)
         return value
 
     def __str__(self) -> str:
@@ -76,7 +92,7 @@ class SizeCheck:
     line: SourceLine | None = None
     reason: str = ""
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         found = {}
         for name, path, dimension in self.sizes:
             tensor = path.of(inputs)
@@ -101,7 +117,7 @@ class TensorCheck:
     path: InputPath
     dimensions: int | None = None
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
@@ -123,7 +139,7 @@ class LengthCheck:
     path: InputPath
     length: int
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
@@ -142,7 +158,7 @@ class KeysCheck:
     keys: tuple[Any, ...]
     in_order: bool = False
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
@@ -198,7 +214,7 @@ class ValueCheck(_Immutable):
     path: InputPath
     value: Any
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         value = self.path.of(inputs)
         if not isinstance(value, Proxy) and not _is_like(self.value, value):
             raise InputError(
@@ -217,14 +233,14 @@ class ObjectCheck(_Immutable):
     path: InputPath
     skeleton: Any
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         value = self.path.of(inputs)
         if isinstance(value, Proxy):
             return
         if isinstance(self.skeleton, _OfType):
             ValueCheck(self.path, self.skeleton).check(inputs)
             return
-        different = first_difference(self.skeleton, dismantle(value)[0], str(self.path))
+        different = first_difference(self.skeleton, inputs.dismantled(value)[0], str(self.path))
         if different is not None:
             place, captured, here = different
             raise InputError(f"captured with {place} == {captured}, here it is {here}: capture again with this input")
@@ -249,7 +265,7 @@ class MaskCheck:
     full: bool
     reason: str
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         mask = self.path.of(inputs)
         if not isinstance(mask, torch.Tensor) or isinstance(mask, FakeTensor) or mask.is_meta:
             return
@@ -274,7 +290,7 @@ class SameMaskCheck:
     def of(cls, path: InputPath, mask: torch.Tensor) -> SameMaskCheck:
         return cls(path, _ones_of(mask))
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         mask = self.path.of(inputs)
         if not isinstance(mask, torch.Tensor) or isinstance(mask, FakeTensor) or mask.is_meta:
             return
@@ -303,7 +319,7 @@ class FactCheck:
     accepted: tuple[str, ...]
     line: SourceLine | None
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         tensor = self.path.of(inputs)
         if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor):
             return
@@ -327,7 +343,7 @@ class ModeCheck:
     value: str
     line: SourceLine | None
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: CallInputs) -> None:
         mode = MODES[self.mode]
         here = mode.of()
         if here != self.value:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from fxopt.tracing.checks import (
+    CallInputs,
     Check,
     InputError,
     InputPath,
@@ -88,7 +89,7 @@ class Inputs:
 
     def checks(self, ranks: bool = True) -> tuple[Check, ...]:
         """Return the checks for the kinds and values of the inputs, sizes aside, that these inputs pass."""
-        given = {argument.name: argument.value for argument in self.arguments}
+        given = CallInputs({argument.name: argument.value for argument in self.arguments})
         found = [
             check
             for name, value in given.items()
@@ -211,7 +212,7 @@ def order_checks(inputs: Inputs) -> list[KeysCheck]:
     return [KeysCheck(each.path, each.keys, in_order=True) for each in checks]
 
 
-def _holds(check: Check, given: Mapping[str, Any]) -> bool:
+def _holds(check: Check, given: CallInputs) -> bool:
     """Return whether the example passes its own check; an object with an equality of its own may be unlike itself."""
     try:
         check.check(given)

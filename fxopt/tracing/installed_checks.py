@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 
 from fxopt.graph.copying import shared_copy
 from fxopt.graph.marks import LEDGER
-from fxopt.tracing.checks import paths_of
+from fxopt.tracing.checks import CallInputs, paths_of
 
 
 def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -23,7 +23,7 @@ def check_inputs(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any])
     if report is None or torch.compiler.is_compiling():
         return
     placeholders = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
-    inputs = dict(zip(placeholders, args)) | kwargs
+    inputs = CallInputs(dict(zip(placeholders, args)) | kwargs)
     for check in report.checks:
         if all(path.argument in inputs for path in paths_of(check)):
             check.check(inputs)

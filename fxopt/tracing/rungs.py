@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from fxopt.graph.nodes import SourceLine
 from fxopt.tracing.assemble import graph_module_of
-from fxopt.tracing.checks import InputSizeError, SizeCheck
+from fxopt.tracing.checks import CallInputs, InputSizeError, SizeCheck
 from fxopt.tracing.facts import asked_facts, carriers_of
 from fxopt.tracing.hygiene import forget_fake_tensors
 from fxopt.tracing.inputs import Inputs
@@ -108,7 +108,7 @@ class Rungs:
         captured = self._taped("symbolic heights and widths", inputs, dynamic, within=within)
         of_images = [name for name, places in captured.free.items() if any(map(_is_height_or_width, places))]
         twice = resized(inputs, captured.free, {name: 2 * captured.free[name][0].in_example for name in of_images})
-        values = {argument.name: argument.value for argument in twice.arguments}
+        values = CallInputs({argument.name: argument.value for argument in twice.arguments})
         for check in captured.report.checks if of_images else ():
             try:
                 check.check(values)

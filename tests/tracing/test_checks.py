@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import fx
 
-from fxopt.tracing import CaptureReport, InputSizeError, capture, install_checks
-from fxopt.tracing.checks import InputPath, LengthCheck, SizeCheck, Step, TensorCheck, ValueCheck
+from fxopt.tracing import CaptureReport, InputSizeError, capture, checks, install_checks
+from fxopt.tracing.checks import CallInputs, InputPath, LengthCheck, SizeCheck, Step, TensorCheck, ValueCheck
+from fxopt.tracing.structure import dismantle
 from tests.tracing.zoo import DecidesBySize, Perceptron, build
 
 ALLOWED, REFUSED = torch.randn(3, 5, 8), torch.randn(3, 4, 8)
@@ -70,7 +71,7 @@ def test_a_module_that_contains_the_graph_can_be_traced() -> None:
 
 def test_checks_are_plain_data() -> None:
     path = InputPath("past", (Step(0), Step("key"), Step(1, in_object=True)))
-    checks = (
+    made = (
         SizeCheck("a == b", (("a", path, 0), ("b", InputPath("x"), 1))),
         TensorCheck(path, 2),
         LengthCheck(path, 2),
@@ -78,13 +79,45 @@ def test_checks_are_plain_data() -> None:
     )
     assert str(path) == "past[0]['key'].tensor1"
     assert path.argument == "past"
-    assert pickle.loads(pickle.dumps(checks)) == checks
+    assert pickle.loads(pickle.dumps(made)) == made
     assert len({CaptureReport("plain").rung}) == 1
 
 
 def test_true_is_not_taken_for_one() -> None:
     check = ValueCheck(InputPath("flag"), True)
-    check.check({"flag": True})
+    check.check(CallInputs({"flag": True}))
     with pytest.raises(ValueError, match="captured with flag == True, here it is 1"):
-        check.check({"flag": 1})
-    ValueCheck(InputPath("x"), float("nan")).check({"x": float("nan")})
+        check.check(CallInputs({"flag": 1}))
+    ValueCheck(InputPath("x"), float("nan")).check(CallInputs({"x": float("nan")}))
+
+
+class Cache:
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors, self.count = list(tensors), 2
+
+
+class ReadsCache(torch.nn.Module):
+    def forward(self, cache: Cache) -> torch.Tensor:
+        return sum((tensor.cos() for tensor in cache.tensors), torch.zeros(()))
+
+
+def test_an_object_is_dismantled_once_for_all_checks_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(*torch.randn(6, 2, 3))
+    gm = capture(ReadsCache(), (cache,))
+    assert len(gm.meta["fxopt"].checks) > 6
+    dismantled: list[object] = []
+    monkeypatch.setattr(checks, "dismantle", lambda value: dismantled.append(value) or dismantle(value))
+    gm(cache)
+    assert dismantled == [cache]
+
+
+def test_an_object_is_looked_at_anew_in_each_call() -> None:
+    cache = Cache(*torch.randn(6, 2, 3))
+    gm = capture(ReadsCache(), (cache,))
+    gm(cache)
+    cache.tensors[5] = torch.randn(2, 3, 1)
+    with pytest.raises(InputSizeError, match=r"cache.tensor5 has 2 dimensions, here it has the shape \(2, 3, 1\)"):
+        gm(cache)
+    cache.tensors[5], cache.count = torch.randn(2, 3), 3
+    with pytest.raises(ValueError, match=r"captured with cache.count == 2, here it is 3"):
+        gm(cache)
