@@ -81,7 +81,7 @@ class PackedConv2d(PackedLayer):
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
         if x.dim() != 4 or x.shape[1] != weight.shape[1] * self.groups:
             return False
-        if self.keeps_order and not (x.is_contiguous() and weight.is_contiguous()):
+        if self.keeps_order and not (_lies_image_by_image(x) and _lies_image_by_image(weight)):
             return False
         if any(self.zeros) and not is_bounded(x):
             return False
@@ -109,7 +109,10 @@ class PackedConv2d(PackedLayer):
         y = (self._product if self._is_product else self._convolution)(x, other, packed.tensor, bias, last)
         if self.activation is not None and not fused:
             y = self.activation.in_place(y)
-        return y.contiguous() if self.keeps_order else y
+        if not self.keeps_order:
+            return y
+        # of one channel or pixel, both orders are one, and only the strides tell them apart
+        return y.flatten().view(y.shape) if y.is_contiguous() else y.contiguous()
 
     def _convolution(
         self, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor | None, last: tuple[Any, ...]
@@ -171,3 +174,12 @@ class PackedConv2d(PackedLayer):
         parts += [] if self.bias is not None else ["bias=False"]
         parts += ["keeps_order=True"] if self.keeps_order else []
         return ", ".join(parts) + super().extra_repr()
+
+
+def _lies_image_by_image(x: Tensor) -> bool:
+    """Check that torch takes `x`, with 4 dimensions, to lie image by image, and not channel by channel for each pixel.
+
+    Of one channel or pixel, both orders are one, and torch goes by the strides.
+    """
+    height, width = x.shape[2:]
+    return x.is_contiguous() and x.stride()[1:] == (height * width, width, 1)

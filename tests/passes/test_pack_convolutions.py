@@ -1,3 +1,4 @@
+import copy
 from typing import Any
 
 import pytest
@@ -241,6 +242,28 @@ def test_the_result_lies_in_memory_as_before_where_somebody_may_look() -> None:
     assert new.stride() == old.stride()
     last = X.contiguous(memory_format=torch.channels_last)
     assert outputs(gm, (last,))[0].is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("conv", "shape"),
+    [
+        (nn.Conv2d(4, 1, 1), (2, 4, 6, 6)),
+        (nn.Conv2d(4, 1, 3), (2, 4, 6, 6)),
+        (nn.Conv2d(4, 8, 6), (2, 4, 6, 6)),
+        (nn.Conv2d(1, 8, 3), (2, 1, 6, 6)),
+        (nn.Conv2d(4, 8, 1), (2, 4, 1, 1)),
+        (nn.Conv2d(4, 8, 1), (2, 4, 6, 6)),
+    ],
+)
+def test_strides_are_those_of_before_also_of_one_channel_or_pixel(conv: nn.Module, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape)
+    for layer in (conv, copy.deepcopy(conv).to(memory_format=torch.channels_last)):
+        gm = captured(lambda m, x: (y := m.a(x), y * y.stride(1), y * y.stride(3)), x, a=layer)
+        for image in (x, x.to(memory_format=torch.channels_last)):
+            packed = PackConvolutions()(copy.deepcopy(gm))
+            old, new = outputs(gm, (image,)), outputs(packed, (image,))
+            assert [one.stride() for one in new] == [one.stride() for one in old]
+            torch.testing.assert_close(new, old)
 
 
 def test_images_of_other_sizes_and_single_ones_are_computed_too() -> None:
