@@ -39,8 +39,12 @@ class Activation:
 
     @functools.cached_property
     def keeps_nan(self) -> bool:
-        """Whether oneDNN gives NaN for NaN, as torch does. Its `relu` gives 0, and hides a fault of the model."""
-        return self.name not in _HIDES_NAN
+        """Whether oneDNN gives NaN for NaN, as torch does. Its `relu` gives 0, and hides a fault of the model.
+
+        A `leaky_relu` without a slope is a `relu` to it.
+        """
+        is_relu = self.name == "leaky_relu" and not torch.tensor(self.constants, dtype=torch.float32).any()
+        return self.name not in _HIDES_NAN and not is_relu
 
     def in_place(self, x: Tensor) -> Tensor:
         """Compute it by torch's own function, into the memory of `x` where there is such a function."""

@@ -46,6 +46,14 @@ def test_an_activation_is_as_exact_as_that_of_torch_also_for_nan_and_infinity(na
     assert error <= 4 * before + 1e-7
 
 
+@pytest.mark.parametrize("slope", [0.0, -0.0, 1e-46, 1e-40, -2.0])
+@torch.no_grad()
+def test_a_leaky_relu_of_any_slope_keeps_nan(slope: float) -> None:
+    activation = Activation.of("leaky_relu", {"negative_slope": slope})
+    found = PackedLinear(nn.Parameter(torch.ones(4, 1)), None, activation)(ODD[:, None])[:, 1]
+    torch.testing.assert_close(found, F.leaky_relu(ODD, slope), rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
 @torch.no_grad()
 def test_the_packed_copy_follows_every_write_that_torch_counts() -> None:
     layer = nn.Linear(8, 4)
