@@ -21,7 +21,7 @@ class PackedLayer(nn.Module):
     """Compute `activation(layer(x) + other)`, or without one or both of activation and sum.
 
     Where oneDNN cannot take a call, torch's own functions compute it: with gradients, under autocast, in another dtype
-    or on another device than a CPU, on fake tensors, under `vmap`, and by a compiler.
+    or on another device than a CPU, on fake tensors, under `vmap`, in a trace of `torch.jit`, and by a compiler.
 
     Args:
         weight, bias: the parameters of the layer that this module stands for.

@@ -40,8 +40,8 @@ def operator(name: str, overload: str = "default") -> Any:
 def may_compute(x: Any, weight: Tensor, *others: Tensor | None) -> bool:
     """Check that the operators may compute on `x` and `weight` now, and nobody watches the call.
 
-    They have no gradients, no rule for `vmap`, and no fake tensors; and a mode, as one that counts FLOPs, knows the
-    functions of torch instead.
+    They have no gradients, no rule for `vmap`, and no fake tensors; `torch.jit.trace` cannot hold a packed weight;
+    and a mode, as one that counts FLOPs, knows the functions of torch instead.
 
     Args:
         others: further tensors that the result depends on.
@@ -58,6 +58,7 @@ def may_compute(x: Any, weight: Tensor, *others: Tensor | None) -> bool:
         and not torch.is_autocast_enabled("cpu")
         and torch._C._len_torch_dispatch_stack() == 0
         and torch._C._functorch.peek_interpreter_stack() is None
+        and not torch._C._is_tracing()
         and x.numel() > 0
     )
 

@@ -1,5 +1,6 @@
 """Packed layers compute the same as torch's, for every input that these take."""
 
+import io
 import math
 
 import pytest
@@ -105,7 +106,7 @@ def test_calls_that_onednn_cannot_take_are_computed_by_torch() -> None:
         assert not packs(PackedLinear(weight, None), X)
 
 
-@pytest.mark.parametrize(
+PACKED = pytest.mark.parametrize(
     ("model", "x", "pass_"),
     [
         (nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8)), X, fxopt.PackLinears()),
@@ -113,6 +114,25 @@ def test_calls_that_onednn_cannot_take_are_computed_by_torch() -> None:
     ],
     ids=["linear", "convolution"],
 )  # fmt: skip
+
+
+@PACKED
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_trace_of_torch_jit_is_saved_and_takes_other_inputs(
+    model: nn.Module, x: torch.Tensor, pass_: fxopt.Pass
+) -> None:
+    gm = fxopt.capture(model.eval(), (x,))
+    pass_(gm)
+    content = io.BytesIO()
+    with torch.no_grad():
+        gm(x)
+        torch.jit.save(torch.jit.trace(gm, (x,)), content)
+        content.seek(0)
+        other = torch.cat((x, x))
+        torch.testing.assert_close(torch.jit.load(content)(other), model(other))
+
+
+@PACKED
 def test_a_compiler_sees_the_functions_of_torch(model: nn.Module, x: torch.Tensor, pass_: fxopt.Pass) -> None:
     gm = fxopt.capture(model.eval(), (x,))
     pass_(gm)
