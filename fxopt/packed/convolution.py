@@ -66,6 +66,7 @@ class PackedConv2d(PackedLayer):
         self.keeps_order = keeps_order
         rows, columns, *kernel = weight.shape
         self._is_product = {*kernel, *self.stride, groups} == {1} and not any((*self.padding, *self.zeros))
+        self._one_row = self._one_row if self._is_product else 0
         self._growth = rows / max(columns * groups * math.prod(self.stride), 1)
         left, right, top, bottom = self.zeros
         # the smaller side of `zeros` is made up for by the kernel: one that has `d` more zeros at its beginning begins
@@ -77,6 +78,9 @@ class PackedConv2d(PackedLayer):
     def _layer(self, x: Tensor) -> Tensor:
         x = F.pad(x, self.zeros) if any(self.zeros) else x
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+    def _row_by_torch(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x.flatten(1), weight.flatten(1), bias)[:, :, None, None]
 
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
         if x.dim() != 4 or x.shape[1] != weight.shape[1] * self.groups:

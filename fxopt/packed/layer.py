@@ -15,6 +15,8 @@ from fxopt.packed.weights import PackedWeight, packed_weight
 
 MOST_FORMS = 4
 """So many packed copies of a weight are held by a module, for inputs of different sizes."""
+MOST_OF_A_ROW = 2**18
+"""The product of one row with so many weights takes less time than oneDNN takes to set a call up: torch computes it."""
 
 
 class PackedLayer(nn.Module):
@@ -51,6 +53,8 @@ class PackedLayer(nn.Module):
         self.activation = activation
         self.other_first = other_first
         self._packed: dict[Hashable, PackedWeight] = {}
+        self._one_row = weight.shape[1] if weight.numel() <= MOST_OF_A_ROW else 0
+        """So many numbers of the input are one row, which torch multiplies faster; 0 where it does not."""
 
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
         """Return `activation(layer(input) + other)`.
@@ -68,6 +72,9 @@ class PackedLayer(nn.Module):
             weight, bias = self.weight, self.bias  # a buffer
         if not may_compute(x, weight, bias, other) or not self._takes(x, weight, other):
             return self.by_torch(x, other)
+        if x.numel() == self._one_row and other is None and x.dtype is torch.float32:
+            y = self._row_by_torch(x, weight, bias)
+            return y if self.activation is None else self.activation.in_place(y)
         size = self._size(x)
         packed = self._packed.get(size)
         if packed is None or not packed.is_of(weight):
@@ -84,6 +91,10 @@ class PackedLayer(nn.Module):
     @abstractmethod
     def _layer(self, x: Tensor) -> Tensor:
         """Compute the layer alone by torch's own function."""
+
+    @abstractmethod
+    def _row_by_torch(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Compute the product of one row by torch, without the activation."""
 
     @abstractmethod
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:

@@ -30,6 +30,9 @@ class PackedLinear(PackedLayer):
     def _layer(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
 
+    def _row_by_torch(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(x, weight, bias)
+
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
         if x.dim() < 2 or x.shape[-1] != weight.shape[1]:
             return False

@@ -2,6 +2,7 @@
 
 import io
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import fxopt
-from fxopt.packed import Activation, PackedLinear, is_available
+from fxopt.packed import Activation, PackedConv2d, PackedLinear, is_available
 from fxopt.packed.activation import ACTIVATIONS
 from fxopt.packed.weights import _KNOWN
 
@@ -149,3 +150,38 @@ def test_a_compiler_sees_the_functions_of_torch(model: nn.Module, x: torch.Tenso
     assert len(seen) == 3
     assert not any("pointwise" in name for name in seen)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_one_row_is_multiplied_by_torch_where_that_is_less_work_than_to_set_onednn_up(name: str) -> None:
+    activation = Activation.of(name, {})
+    assert activation is not None
+    layer, large = nn.Linear(8, 4), nn.Linear(1024, 512)
+    row = torch.randn(1, 8)
+    packed = PackedLinear(layer.weight, layer.bias, activation)
+    assert not packs(packed, row)
+    assert packs(packed, X)
+    assert packs(PackedLinear(large.weight, None), torch.randn(1, 1024))
+    torch.testing.assert_close(packed(row), activation(layer(row)))
+    assert torch.equal(packed(row * math.nan).isnan(), activation(layer(row * math.nan)).isnan())
+    torch.testing.assert_close(PackedLinear(layer.weight, layer.bias)(row, torch.ones(1, 4)), layer(row) + 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("keeps_order", [True, False])
+def test_a_single_pixel_is_one_row(keeps_order: bool) -> None:
+    conv = nn.Conv2d(6, 4, 1)
+    activation = Activation.of("silu", {})
+    geometry: dict[str, Any] = {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}
+    packed = PackedConv2d(conv.weight, conv.bias, activation, keeps_order=keeps_order, groups=1, **geometry)
+    one, turned, part = torch.randn(1, 6, 1, 1), torch.randn(1, 1, 1, 6).permute(0, 3, 1, 2), torch.randn(1, 6, 1, 2)
+    for pixel in (one, turned, part[..., :1]):
+        found, expected = packed(pixel), F.silu(conv(pixel))
+        torch.testing.assert_close(found, expected)
+        assert found.is_contiguous()
+        assert found.is_contiguous(memory_format=torch.channels_last)
+    assert not packed._packed
+    grouped = nn.Conv2d(6, 6, 1, groups=6)
+    packed = PackedConv2d(grouped.weight, grouped.bias, groups=6, **geometry)
+    torch.testing.assert_close(packed(one), grouped(one))
