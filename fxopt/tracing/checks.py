@@ -32,12 +32,19 @@ class InputSizeError(InputError):
     """An input of a size that the captured graph does not take."""
 
 
+class LeftOutError(KeyError):
+    """An input that is not among those of a call: its default stands for it."""
+
+
 class CallInputs(dict[str, Any]):
     """The inputs of one call, by their names. An object among them is dismantled once, for all checks of its parts."""
 
     def __init__(self, inputs: Mapping[str, Any]) -> None:
         super().__init__(inputs)
         self._dismantled: dict[int, tuple[Any, Any, list[torch.Tensor]]] = {}
+
+    def __missing__(self, name: str) -> Any:
+        raise LeftOutError(name)
 
     def dismantled(self, value: Any) -> tuple[Any, list[torch.Tensor]]:
         """Return `value` with slots in place of its tensors, and these in order."""
@@ -373,10 +380,3 @@ Check = (
     | FactCheck
     | ModeCheck
 )
-
-
-def paths_of(check: Check) -> list[InputPath]:
-    """Return the inputs that a check is about."""
-    if isinstance(check, ModeCheck):
-        return []
-    return [path for _, path, _ in check.sizes] if isinstance(check, SizeCheck) else [check.path]

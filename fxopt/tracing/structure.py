@@ -19,6 +19,8 @@ from torch import nn
 from fxopt.tracing.same_values import same_value
 
 SIZE_TYPES = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_TAKEN_OUT = (torch.Tensor, *SIZE_TYPES)
+_WITHOUT_PARTS = frozenset({type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +36,7 @@ def dismantle(value: Any) -> tuple[Any, list[Any]]:
     memo: dict[int, Any] = {}
 
     def strip(part: Any) -> Any:
-        if isinstance(part, (torch.Tensor, *SIZE_TYPES)):
+        if isinstance(part, _TAKEN_OUT):
             parts.append(part)
             return Slot(len(parts) - 1)
         return _changed(part, strip, memo)
@@ -93,6 +95,8 @@ def first_difference(
         return None  # an object that refers to itself
     if type(one) is not type(other):
         return place, _named(one), _named(other)
+    if one is other or (isinstance(one, Slot) and one == other):
+        return None
     ours, others = _named_parts(one), _named_parts(other)
     if ours is None or others is None:
         return None if same_structure(one, other) else (place, _named(one), _named(other))
@@ -176,6 +180,8 @@ def is_plain_object(value: Any) -> bool:
 def _changed(value: Any, change: Callable[[Any], Any], memo: dict[int, Any]) -> Any:
     """Return a copy of the container `value` with `change` applied to its parts; anything else as it is."""
     kind = type(value)
+    if kind in _WITHOUT_PARTS:
+        return value
     if kind is list or kind is tuple:
         return kind(change(part) for part in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -121,3 +121,18 @@ def test_an_object_is_looked_at_anew_in_each_call() -> None:
     cache.tensors[5], cache.count = torch.randn(2, 3), 3
     with pytest.raises(ValueError, match=r"captured with cache.count == 2, here it is 3"):
         gm(cache)
+
+
+class AddsOnceOrTwice(torch.nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor, twice: bool = False) -> torch.Tensor:
+        return x + 2 * y if twice else x + y
+
+
+def test_an_input_that_a_call_leaves_out_is_left_to_its_default_or_to_python() -> None:
+    x = torch.randn(2, 3)
+    gm = capture(AddsOnceOrTwice(), (x, x), {"twice": True})
+    assert torch.equal(gm(x, x), 3 * x)
+    with pytest.raises(ValueError, match="captured with twice == True, here it is False"):
+        gm(x, x, twice=False)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        gm(x)
