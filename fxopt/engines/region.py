@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -44,13 +45,31 @@ class SetUp:
     """The body in an engine, for a number of threads and the weights as they were."""
 
     threads: int
-    weights: Hashable
+    weights: tuple[list[Any], ...]
     sources: list[Tensor]
     """They share memory with the weights as they were, so that its address is not given to others."""
     calls: dict[Hashable, Call] = field(default_factory=dict)
     """By the kinds of inputs."""
     made: list[Any] = field(default_factory=list)
     """The objects of the engine, with copies of the weights, which the calls use."""
+
+
+_IS_TRAINING = attrgetter("training")
+_FACTS = attrgetter("_version", "dtype", "shape")
+
+
+class _Inside(NamedTuple):
+    """The modules of a body, and the tables that they keep. Each call looks at them, so they are gathered once."""
+
+    modules: tuple[nn.Module, ...]
+    hooks: tuple[Mapping[Any, Any], ...]
+    tensors: tuple[Mapping[str, Tensor | None], ...]
+
+    @classmethod
+    def of(cls, body: nn.Module) -> _Inside:
+        modules = tuple(body.modules())
+        hooks = tuple(getattr(one, table) for one in modules for table in HOOKS)
+        return cls(modules, hooks, tuple(table for one in modules for table in (one._parameters, one._buffers)))
 
 
 class EngineRegion(nn.Module):
@@ -72,8 +91,7 @@ class EngineRegion(nn.Module):
         self.training = False
         self._set_ups: dict[int, SetUp] = {}
         """By the number of threads."""
-        self._parts: tuple[nn.Module, ...] | None = None
-        """The body and all modules in it."""
+        self._parts: _Inside | None = None
         self._failed: frozenset[Hashable] = frozenset()
         """The kinds of inputs for which the engine failed."""
 
@@ -90,12 +108,15 @@ class EngineRegion(nn.Module):
 
     def forward(self, *inputs: Any) -> Any:
         """Return the outputs of the region for its inputs, in the order of its placeholders."""
-        if torch.compiler.is_compiling() or not self._may_run(inputs):
+        if torch.compiler.is_compiling():
+            return self.body(*inputs)
+        tensors = self._tensors()
+        if not self._may_run(inputs, tensors):
             return self.body(*inputs)
         kinds = _kinds_of(inputs)
         if kinds in self._failed:
             return self.body(*inputs)
-        set_up = self._set_up()
+        set_up = self._set_up(tensors)
         call = set_up.calls.get(kinds)
         try:
             if call is not None:
@@ -110,12 +131,12 @@ class EngineRegion(nn.Module):
         except Exception as error:  # noqa: BLE001 - of the engine, or of the body, whose own call raises it again
             return self._computed_instead(error, kinds, inputs)
 
-    def _set_up(self) -> SetUp:
+    def _set_up(self, tensors: list[Tensor]) -> SetUp:
         """Return the set-up for this number of threads and the weights as they are."""
-        threads, weights = torch.get_num_threads(), self._weights()
+        threads, weights = torch.get_num_threads(), _as_they_are(tensors)
         found = self._set_ups.get(threads)
         if found is None or found.weights != weights:
-            found = SetUp(threads, weights, [one.detach() for one in self._tensors()])
+            found = SetUp(threads, weights, [one.detach() for one in tensors])
             kept = [(n, one) for n, one in self._set_ups.items() if n != threads and one.weights == weights]
             self._set_ups = dict([*kept[1 - _MOST_COPIES :], (threads, found)])
         return found
@@ -134,35 +155,32 @@ class EngineRegion(nn.Module):
         )
         return found
 
-    def _may_run(self, inputs: tuple[Any, ...]) -> bool:
+    def _may_run(self, inputs: tuple[Any, ...], weights: list[Tensor]) -> bool:
         """Check that nobody watches the calls of torch, and neither gradients nor training are asked for."""
         given = tree_flatten(inputs)[0]
         tensors = [one for one in given if isinstance(one, Tensor)]
         return (
-            not (torch.is_grad_enabled() and any(one.requires_grad for one in (*self._tensors(), *tensors)))
-            and not any(one.training for one in self._modules_inside())
-            and not any(getattr(one, table) for one in self._modules_inside() for table in HOOKS)
+            not (torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *tensors)))
+            and not any(map(_IS_TRAINING, self._inside.modules))
+            and not any(self._inside.hooks)
             and torch._C._len_torch_function_stack() == 0
             and torch._C._len_torch_dispatch_stack() == 0
             and torch._C._functorch.peek_interpreter_stack() is None
             and not torch._C._is_tracing()
             and not torch.is_autocast_enabled("cpu")
             and all(type(one) in _PLAIN for one in given)
-            and not any(one.is_inference() for one in self._tensors())
+            and not any(map(Tensor.is_inference, weights))
         )
 
-    def _modules_inside(self) -> tuple[nn.Module, ...]:
+    @property
+    def _inside(self) -> _Inside:
+        """The body and all modules in it, which stay the same."""
         if self._parts is None:
-            self._parts = tuple(self.body.modules())
+            self._parts = _Inside.of(self.body)
         return self._parts
 
     def _tensors(self) -> list[Tensor]:
-        tables = (table for one in self._modules_inside() for table in (one._parameters, one._buffers))
-        return [tensor for table in tables for tensor in table.values() if tensor is not None]
-
-    def _weights(self) -> Hashable:
-        """Return a value that is another one after each write to a weight that torch counts: any but by ``.data``."""
-        return tuple((one.data_ptr(), one._version, one.dtype, one.shape) for one in self._tensors())
+        return [tensor for table in self._inside.tensors for tensor in table.values() if tensor is not None]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the objects of the engine out of copies and pickles: they follow from the body."""
@@ -179,6 +197,11 @@ class EngineRegion(nn.Module):
     @property
     def _told(self) -> str:
         return f"engine={self.engine}"
+
+
+def _as_they_are(tensors: list[Tensor]) -> tuple[list[Any], ...]:
+    """Return a value that is another one after each write to one of them that torch counts: any but by ``.data``."""
+    return [*map(Tensor.data_ptr, tensors)], [*map(_FACTS, tensors)]
 
 
 def _kinds_of(inputs: tuple[Any, ...]) -> Hashable:

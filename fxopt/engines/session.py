@@ -85,10 +85,10 @@ class SessionRegion(EngineRegion):
     def _runtime(self) -> Runtime:
         return RUNTIMES[self.package]
 
-    def _may_run(self, inputs: tuple[Any, ...]) -> bool:
-        return super()._may_run(inputs) and all(
+    def _may_run(self, inputs: tuple[Any, ...], weights: list[Tensor]) -> bool:
+        return super()._may_run(inputs, weights) and all(
             one.dtype in DTYPES and one.device.type == "cpu" and one.layout is torch.strided and one.numel()
-            for one in (*tensors_among(inputs), *self._tensors())
+            for one in (*tensors_among(inputs), *weights)
         )
 
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
