@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fxopt.packed.activation import Activation
 from fxopt.packed.bounds import is_bounded
-from fxopt.packed.layer import PackedLayer
+from fxopt.packed.layer import PackedLayer, Step, UnboundedError
 from fxopt.packed.onednn import is_available, operator
 from fxopt.packed.weights import PackedWeight
 
@@ -118,6 +118,32 @@ class PackedConv2d(PackedLayer):
         # of one channel or pixel, both orders are one, and only the strides tell them apart
         return y.flatten().view(y.shape) if y.is_contiguous() else y.contiguous()
 
+    def _step(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounded: bool) -> Step:
+        act, weight, keeps_order = self.activation, packed.tensor, self.keeps_order
+        hides = act is not None and not act.keeps_nan
+        fuses = act is not None and other is None
+        if fuses and hides:
+            finite = packed.is_bounded and (bias is None or is_bounded(bias)) and x.dtype is torch.float32
+            fuses = finite and (bounded or self._pays_to_prove(x))
+        proves_before = fuses and hides and not bounded
+        # a kernel with zeros reaches every number that one without does: what it makes NaN is seen in the result
+        proves_after = any(self.zeros) and not bounded and not proves_before
+        last = act.call if act is not None and fuses else ("none", (), "")
+        after = act.in_place if act is not None and not fuses else None
+        compute = self._product if self._is_product else self._convolution
+
+        def step(x: Tensor, other: Tensor | None = None) -> Tensor:
+            if proves_before and not is_bounded(x):
+                raise UnboundedError
+            y = compute(x, other, weight, bias, last)
+            if proves_after and not math.isfinite(float(y.sum())):
+                raise UnboundedError
+            if after is not None:
+                y = after(y)
+            return y.contiguous() if keeps_order else y
+
+        return Step(step, is_bounded=fuses and act is not None and act.is_bounded)
+
     def _convolution(
         self, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor | None, last: tuple[Any, ...]
     ) -> Tensor:
@@ -146,9 +172,12 @@ class PackedConv2d(PackedLayer):
         """
         if activation.keeps_nan:
             return True
-        if self._growth < _SMALLER or x.numel() * self._growth < _LARGE or x.dtype is not torch.float32:
+        if not self._pays_to_prove(x) or x.dtype is not torch.float32:
             return False
         return packed.is_bounded and is_bounded(x) and (bias is None or is_bounded(bias))
+
+    def _pays_to_prove(self, x: Tensor) -> bool:
+        return self._growth >= _SMALLER and x.numel() * self._growth >= _LARGE
 
     @property
     def _form(self) -> tuple[Hashable, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +18,20 @@ MOST_FORMS = 4
 """So many packed copies of a weight are held by a module, for inputs of different sizes."""
 MOST_OF_A_ROW = 2**18
 """The product of one row with so many weights takes less time than oneDNN takes to set a call up: torch computes it."""
+
+
+class UnboundedError(Exception):
+    """An input for which a step cannot prove that no NaN gets lost: the layer itself computes it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of a layer that was decided upon: all that follows from the kind of its inputs and from its weights."""
+
+    compute: Callable[..., Tensor]
+    """Takes input and summand, and raises `UnboundedError`."""
+    is_bounded: bool = False
+    """Whether every result is, as of `fxopt.packed.bounds`."""
 
 
 class PackedLayer(nn.Module):
@@ -80,6 +95,33 @@ class PackedLayer(nn.Module):
         if packed is None or not packed.is_of(weight):
             packed = self._packed_for(size, x)
         return self._by_onednn(x, other, bias, packed)
+
+    def step_for(self, input: Tensor, other: Tensor | None = None, *, bounded: bool = False) -> Step:
+        """Return the step that computes calls with tensors like these, as long as nobody writes to the weights.
+
+        Args:
+            input, other: as of a call. They lie in memory and have the shapes, dtypes and devices of those to come.
+            bounded: whether inputs are known to be, as of `fxopt.packed.bounds`.
+        """
+        x, weight, bias = input, self.weight, self.bias
+        if not may_compute(x, weight, bias, other) or not self._takes(x, weight, other):
+            return Step(self)
+        if x.numel() == self._one_row and other is None and x.dtype is torch.float32:
+
+            def row_by_torch(x: Tensor) -> Tensor:
+                y = self._row_by_torch(x, weight, bias)
+                return y if self.activation is None else self.activation.in_place(y)
+
+            return Step(row_by_torch)
+        return self._step(x, other, bias, self._packed_for(self._size(x), x), bounded)
+
+    def _step(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounded: bool) -> Step:
+        by_onednn = self._by_onednn
+
+        def step(x: Tensor, other: Tensor | None = None) -> Tensor:
+            return by_onednn(x, other, bias, packed)
+
+        return Step(step)
 
     def _packed_for(self, size: Hashable, x: Tensor) -> PackedWeight:
         packed = packed_weight(self.weight, (*self._form, size), lambda weight: self._pack(weight, x))

@@ -24,6 +24,7 @@ from fxopt.passes.join_linears import JoinLinears
 from fxopt.passes.merge_linears import MergeLinears
 from fxopt.passes.pack_convolutions import PackConvolutions
 from fxopt.passes.pack_linears import PackLinears
+from fxopt.passes.plan_regions import PlanRegions
 from fxopt.passes.share_common_subexpressions import ShareCommonSubexpressions
 from fxopt.rules import Rule
 
@@ -92,6 +93,7 @@ __all__ = [
     "MergeLinears",
     "PackConvolutions",
     "PackLinears",
+    "PlanRegions",
     "RemoveIdentities",
     "ShareCommonSubexpressions",
     "others_installed",

@@ -17,7 +17,7 @@ from fxopt.errors import remarks
 from fxopt.evidence.latency import measure, measuring
 from fxopt.evidence.latency_report import LatencyReport
 from fxopt.evidence.numerics import NumericsReport, Original
-from fxopt.passes import CompileRegions, DelegateRegions, PackConvolutions, PackLinears
+from fxopt.passes import CompileRegions, DelegateRegions, PackConvolutions, PackLinears, PlanRegions
 from fxopt.passes.regions import RegionPass
 from fxopt.workbench.workbench import Workbench
 
@@ -95,8 +95,8 @@ def keep_fastest(
 def hand_over(bench: Workbench, pass_: RegionPass) -> str:
     """Put the graph into an engine in place of packed layers; return the reason if it cannot be, and leave it then."""
     choices = bench.choices
-    for packing in (PackLinears(), PackConvolutions()):
-        bench.turn_off(packing)
+    for one in (PlanRegions(), PackLinears(), PackConvolutions()):
+        bench.turn_off(one)
     bench.turn_on(pass_)
     if pass_.sites_on(bench.current):
         return ""

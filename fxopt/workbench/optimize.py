@@ -15,6 +15,7 @@ from fxopt.evidence.latency import measure
 from fxopt.evidence.latency_report import LatencyReport
 from fxopt.evidence.numerics import NumericsReport, Original
 from fxopt.models import as_inputs
+from fxopt.packed import PackedLayer
 from fxopt.passes import (
     ChangeAddmmToLinear,
     FoldBatchNorm,
@@ -27,6 +28,7 @@ from fxopt.passes import (
     MergeLinears,
     PackConvolutions,
     PackLinears,
+    PlanRegions,
     RemoveIdentities,
     ShareCommonSubexpressions,
 )
@@ -70,6 +72,10 @@ _PASSES: dict[str, tuple[type[Pass[Any]], ...]] = {
 """The passes of each level, in the order in which they run: those that remove and fold come before those that pack."""
 
 
+_FEWEST_TO_PLAN = 8
+"""So many packed layers a graph has to have: with fewer, a plan saves next to nothing."""
+
+
 class Optimized(NamedTuple):
     """The result of `optimize`."""
 
@@ -94,6 +100,8 @@ class OptimizeReport:
     numerics: NumericsReport
     latency: LatencyReport | None
     seconds: float
+    planning: LatencyReport | None = None
+    """The graph with `PlanRegions` against that without, if it was measured; it stays where that is shown to pay."""
     engines: tuple[EngineTrial, ...] = ()
     """The graph in each engine against that with packed layers, where engines were asked for; the fastest is kept."""
     tuning: Tuning | None = None
@@ -111,6 +119,8 @@ class OptimizeReport:
             lines.append("  no time was left to measure MergeLinears, which stays")
         elif self.merging is not None and self.merging.ratio < 1:
             lines.append(f"  left out: MergeLinears makes it {1 / self.merging.ratio:.2f}x slower")
+        if self.planning is not None and not _is_faster(self.planning):
+            lines.append(f"  left out: PlanRegions, which is not shown to be faster ({self.planning.verdict})")
         lines += [f"  {one}" for one in self.engines]
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
@@ -154,8 +164,8 @@ def optimize(
         autotune: judge the sites of every pass by the times of their nodes with and without them, and keep only those
             that pay (`fxopt.workbench.autotuning`), in place of the choices that `measured` makes.
         measured: whether the work is timed on this machine: with and without `MergeLinears`, then each kind of packed
-            layer, so that the slower is left out, and then the whole: if it is slower for certain, nothing is
-            rewritten.
+            layer, so that the slower is left out, then with and without `PlanRegions`, and then the whole: if it is
+            slower for certain, nothing is rewritten.
         budget: the seconds that the measurement of the whole may take; the choices before it may take as long.
 
     Raises:
@@ -174,11 +184,13 @@ def optimize(
     start = time.perf_counter()
     args, kwargs = as_inputs(inputs)
     passes = [kind() for kind in _PASSES[level]]
+    planning = [PlanRegions()] if level != "exact" else []
     handing = passes_for(engine)
     given = () if isinstance(model, GraphModule) else (args, kwargs)
-    bench = Workbench(model, *given, passes=[*passes, *handing.values()])
+    bench = Workbench(model, *given, passes=[*passes, *planning, *handing.values()])
     slower: tuple[SiteTime, ...] = ()
     merging: LatencyReport | None = None
+    planned: LatencyReport | None = None
     trials: tuple[EngineTrial, ...] = ()
     tuning: Tuning | None = None
     if choices is not None:
@@ -192,6 +204,8 @@ def optimize(
         elif measured and level != "exact":
             merging = _merge_if_faster(bench, args, kwargs, budget / 2)
             slower = _pack_if_faster(bench, args, kwargs, budget / 2)
+        if planning and measured:
+            planned = _plan_if_faster(bench, args, kwargs, budget / 2)
         if handing and measured:
             trials = keep_fastest(bench, handing, args, kwargs, budget)
         for one in handing.values() if not measured else ():
@@ -205,7 +219,7 @@ def optimize(
     latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
     if choices is None and latency is not None and latency.shown and latency.ratio < 1:
         bench.reverse_all()
-    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, trials, tuning)
+    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, planned, trials, tuning)
     return Optimized(bench.current, report, bench.choices)
 
 
@@ -257,3 +271,24 @@ def _pack_if_faster(
     if slower:
         bench.turn_off(PackLinears(), [name for one in slower for name in one.sites])
     return slower
+
+
+def _plan_if_faster(
+    bench: Workbench, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
+) -> LatencyReport | None:
+    """Turn `PlanRegions` on where the graph is shown to be faster with it."""
+    if sum(isinstance(module, PackedLayer) for module in bench.current.modules()) < _FEWEST_TO_PLAN:
+        return None
+    node_by_node = shared_copy(bench.current)
+    bench.turn_on(PlanRegions())
+    if not PlanRegions().sites_on(bench.current):
+        return None
+    set_up(bench.current, args, kwargs)
+    report = measure(node_by_node, bench.current, args, kwargs, budget=budget)
+    if not _is_faster(report):
+        bench.turn_off(PlanRegions())
+    return report
+
+
+def _is_faster(report: LatencyReport) -> bool:
+    return report.shown and report.ratio > 1

@@ -6,11 +6,21 @@ import sys
 from pathlib import Path
 
 import fxopt
-from fxopt import ALL_PASSES, CompileRegions, DelegateRegions, JoinLinears, MergeLinears, Pass, Rule, RuleSet
+from fxopt import (
+    ALL_PASSES,
+    CompileRegions,
+    DelegateRegions,
+    JoinLinears,
+    MergeLinears,
+    Pass,
+    PlanRegions,
+    Rule,
+    RuleSet,
+)
 from fxopt.passes import _classes
 
-ON_REQUEST = {CompileRegions, DelegateRegions, JoinLinears}
-"""Passes that the page does not run by itself: two set up engines, one differs where numbers are infinite."""
+ON_REQUEST = {CompileRegions, DelegateRegions, JoinLinears, PlanRegions}
+"""Passes that the page does not run by itself: three make one node of many, one differs with infinities."""
 
 
 def imported_by(module: str) -> set[str]:

@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 
 import fxopt
 from fxopt.core import shared_copy
-from fxopt.engines import RUNTIMES, SessionRegion
+from fxopt.engines import RUNTIMES, PlannedRegion, SessionRegion
 from fxopt.engines.runtimes import Runtime
 from fxopt.evidence import NodeTimes, latency
 from fxopt.evidence.latency_report import Round, report_of
@@ -272,3 +272,19 @@ def test_the_result_can_be_pickled_and_reversed() -> None:
     for kind in (fxopt.PackLinears, fxopt.PackConvolutions, fxopt.FuseBatchNorm2dInConv2d, fxopt.RemoveIdentities):
         kind()(again, reverse=True)
     assert [node.name for node in again.graph.nodes] == [n.name for n in fxopt.capture(net(), (X,)).graph.nodes]
+
+
+@pytest.mark.parametrize("ratio", [1.5, 0.8])
+def test_a_plan_stays_only_where_it_is_shown_to_be_faster(monkeypatch: pytest.MonkeyPatch, ratio: float) -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.GELU()) for _ in range(8))).eval()
+    x = torch.randn(2, 8)
+    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda matches, before, after: 2.0)
+    reports = [report_of([Round(1.0, 1 / one, 1.0)] * 9) for one in (ratio, 2.0)]
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: reports.pop(0))
+    module, report, choices = fxopt.optimize(model, x)
+    assert any(isinstance(one, PlannedRegion) for one in module.modules()) is (ratio > 1)
+    assert ("left out: PlanRegions" in str(report)) is (ratio < 1)
+    again = fxopt.optimize(model, x, choices=choices, measured=False)
+    assert fxopt.fingerprint(again.module) == fxopt.fingerprint(module)
+    with torch.no_grad():
+        torch.testing.assert_close(module(x), model(x))

@@ -1,0 +1,101 @@
+"""The module of a region of a graph with packed layers, whose calls follow a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+from torch.fx import Graph, GraphModule, Interpreter, Node
+
+from fxopt.engines.region import Call, EngineRegion, FullError, SetUp
+from fxopt.packed import PackedLayer, Step, UnboundedError
+
+_MOST_PLANS = 8
+"""For so many kinds of inputs: each has packed copies of the kernels of convolutions."""
+
+
+class PlannedRegion(EngineRegion):
+    """Compute a graph module by a plan, made once for each kind of inputs; node by node where somebody watches.
+
+    The plan is the code of the graph, in which a packed layer is the call of oneDNN that it would make itself: its
+    weight is packed, and the questions about shapes, dtypes, memory and modes are answered. Modules are called where
+    they are, and not sought by their paths in each call.
+
+    Args:
+        body: the nodes of the region; its parameters are those of the model.
+    """
+
+    engine = "a plan"
+
+    def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
+        if len(set_up.made) >= _MOST_PLANS:
+            raise FullError(f"{_MOST_PLANS} other kinds of inputs have a plan")
+        body = self.body
+        planner = _Planner(body)
+        found = planner.run(*inputs)
+        plan = planner.plan()
+        set_up.made.append(plan)
+
+        def call(*inputs: Any) -> Any:
+            try:
+                return plan(body, *inputs)
+            except UnboundedError:
+                return body(*inputs)
+
+        return call, found
+
+    @property
+    def _told(self) -> str:
+        return "planned"
+
+
+class _Planner(Interpreter):
+    """Run a graph, and note the step of each module that it calls."""
+
+    def __init__(self, body: GraphModule) -> None:
+        super().__init__(body)
+        self.extra_traceback = False
+        self.steps: dict[Node, Step] = {}
+
+    def run_node(self, n: Node) -> Any:
+        if n.op != "call_module":
+            return super().run_node(n)
+        module = self.fetch_attr(str(n.target))
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if isinstance(module, PackedLayer):
+            self.steps[n] = module.step_for(*args, **kwargs, bounded=self._reads_bounded(n))
+        else:
+            self.steps[n] = Step(module)
+        return module(*args, **kwargs)
+
+    def _reads_bounded(self, node: Node) -> bool:
+        """Check that a layer reads bounded numbers, and that nobody else has them, who might write there."""
+        given = node.args[0] if node.args else node.kwargs.get("input")
+        step = self.steps.get(given) if isinstance(given, Node) else None
+        return isinstance(given, Node) and step is not None and step.is_bounded and [*given.users] == [node]
+
+    def plan(self) -> Callable[..., Any]:
+        """Return the function of the graph with the steps in place of modules; its first argument is the body."""
+        graph = Graph()
+        new: dict[Node, Node] = {}
+        for node in self.graph.nodes:
+            new[node] = graph.node_copy(node, new.__getitem__)
+            if node in self.steps:
+                new[node].op, new[node].target = "call_function", _named(self.steps[node].compute)
+        code = graph.python_code("self")
+        space = dict(code.globals)
+        exec(compile(code.src, "<plan of a region>", "exec"), space)
+        function: Callable[..., Any] = space["forward"]
+        return function
+
+
+def _named(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function, whose name generated code needs, for one that may be a module."""
+    if not isinstance(step, nn.Module):
+        return step
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return step(*args, **kwargs)
+
+    return call

@@ -1,0 +1,205 @@
+"""Regions of a graph become one call that follows a plan: the laws, and every reason to compute node by node."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import fxopt
+from fxopt.engines import PlannedRegion
+from fxopt.packed import PackedConv2d, bounds
+from fxopt.testing import LAWS, Case, Law, check, title
+from tests.examples import EXAMPLES, Example
+from tests.quick import one_of_four
+
+PASS = fxopt.PlanRegions()
+X = torch.randn(1, 4, 64, 64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("law", "example"), one_of_four(LAWS, EXAMPLES), ids=lambda value: title(value) if value in LAWS else value.name
+)
+def test_it_obeys_every_law(law: Law, example: Example) -> None:
+    case = Case.of(example.name, example.model(), *(example.inputs(seed) for seed in (1, 2, 3)))
+    assert PASS.scan(case.captured).matches
+    check(law, PASS, case)
+
+
+class Net(nn.Module):
+    """As MobileNet: an expansion, a kernel for each channel, a squeeze-and-excite, a projection with a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.own, self.down = nn.Conv2d(4, 64, 1), nn.Conv2d(64, 64, 3, 2, groups=64), nn.Conv2d(64, 4, 1)
+        self.squeeze, self.excite, self.short = nn.Conv2d(64, 8, 1), nn.Conv2d(8, 64, 1), nn.Conv2d(4, 4, 1, 2)
+        self.head, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.relu6(self.own(F.pad(F.relu6(self.up(x)), (0, 1, 0, 1))))
+        y = y * self.excite(F.silu(self.squeeze(F.adaptive_avg_pool2d(y, 1)))).sigmoid()
+        y = F.relu(self.down(y) + self.short(x))
+        z: Tensor = self.last(F.gelu(self.head(y.mean((2, 3)))))
+        return z
+
+
+def packed(model: nn.Module, x: Tensor = X) -> fxopt.GraphModule:
+    gm = fxopt.capture(model.eval(), (x,))
+    return fxopt.PackConvolutions()(fxopt.PackLinears()(gm))
+
+
+def planned(model: nn.Module, x: Tensor = X) -> tuple[fxopt.GraphModule, PlannedRegion]:
+    gm = PASS(packed(model, x))
+    (region,) = (one for one in gm.modules() if isinstance(one, PlannedRegion))
+    return gm, region
+
+
+def plans_of(region: PlannedRegion) -> list[Any]:
+    return [call for one in region._set_ups.values() for call in one.calls.values() if call is not region.body]
+
+
+@torch.no_grad()
+def test_the_plan_gives_the_very_numbers_of_the_packed_layers() -> None:
+    model = Net()
+    before = packed(model)
+    gm, region = planned(model)
+    for x in (X, X.contiguous(memory_format=torch.channels_last), torch.randn(2, 4, 66, 34), X * 1e20):
+        expected = before(x)
+        assert torch.equal(gm(x), expected)
+        assert torch.equal(gm(x), expected)
+    assert len(plans_of(region)) == 3  # X and 1e20 X are of one kind
+
+
+@pytest.mark.parametrize("odd", [torch.nan, torch.inf, -torch.inf, 1e30])
+@torch.no_grad()
+def test_nan_and_infinity_reach_the_same_numbers_as_before(odd: float) -> None:
+    model = Net()
+    before = packed(model)
+    gm, _ = planned(model)
+    gm(X)
+    for place in ((0, 1, 7, 8), (0, 0, 63, 63), (0, 3, 0, 62)):
+        x = X.clone()
+        x[place] = odd
+        torch.testing.assert_close(gm(x), before(x), rtol=0, atol=0, equal_nan=True)
+
+
+@torch.no_grad()
+def test_an_infinity_before_a_kernel_with_zeros_makes_no_nan_of_its_neighbors() -> None:
+    class Strided(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own, self.after = nn.Conv2d(4, 4, 3, 2, groups=4), nn.Conv2d(4, 4, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z: Tensor = F.silu(self.own(F.pad(x, (0, 1, 0, 1))))
+            return z.clone()
+
+    model = Strided()
+    expected = fxopt.capture(model.eval(), (X,))
+    gm, _ = planned(model)
+    gm(X)
+    for odd in (torch.nan, torch.inf, -torch.inf):
+        x = X.clone()
+        x[0, 1, 7, 8] = odd
+        torch.testing.assert_close(gm(x), expected(x), equal_nan=True)
+
+
+@torch.no_grad()
+def test_numbers_that_a_bounded_activation_made_are_not_proven_bounded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    gm, _ = planned(Net())
+    gm(X)
+    asked: list[int] = []
+    real = bounds.is_bounded
+
+    def counted(x: Tensor) -> bool:
+        asked.append(x.numel())
+        return real(x)
+
+    monkeypatch.setattr("fxopt.packed.convolution.is_bounded", counted)
+    gm(X)
+    assert asked == [X.numel()], "of the expansion alone, not of the strided kernel behind its relu6"
+
+
+@torch.no_grad()
+def test_numbers_that_others_may_write_to_are_proven_bounded() -> None:
+    class Written(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.own = nn.Conv2d(4, 64, 1), nn.Conv2d(64, 64, 3, 2, groups=64)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = F.relu6(self.up(x))
+            y.div_(0)
+            z: Tensor = self.own(F.pad(y, (0, 1, 0, 1)))
+            return z.clone()
+
+    model = Written()
+    expected = fxopt.capture(model.eval(), (X,))
+    gm, _ = planned(model)
+    for _ in range(2):
+        torch.testing.assert_close(gm(X), expected(X), equal_nan=True)
+
+
+def test_it_follows_the_weights() -> None:
+    model = Net()
+    gm, region = planned(model)
+    plain = fxopt.capture(model, (X,))
+    with torch.no_grad():
+        for act in (
+            lambda: model.own.weight.mul_(2),
+            lambda: model.down.load_state_dict(nn.Conv2d(64, 4, 1).state_dict()),
+            lambda: setattr(model.head.weight, "data", torch.randn(4, 4)),
+        ):
+            gm(X)
+            act()
+            torch.testing.assert_close(gm(X), plain(X))
+    assert plans_of(region)
+
+
+def test_where_somebody_watches_it_computes_node_by_node() -> None:
+    gm, region = planned(Net())
+    x = X.clone().requires_grad_()
+    gm(x).sum().backward()
+    assert x.grad is not None
+    assert not plans_of(region)
+    with torch.no_grad():
+        expected = gm(X)
+        assert len(plans_of(region)) == 1
+        seen: list[tuple[int, ...]] = []
+        inner = next(one for one in region.modules() if isinstance(one, PackedConv2d))
+        handle = inner.register_forward_hook(lambda module, args, result: seen.append(tuple(result.shape)))
+        assert torch.equal(gm(X), expected)
+        handle.remove()
+        assert seen == [(1, 64, 64, 64)]
+        with torch.autocast("cpu", torch.bfloat16):
+            gm(X)
+        assert torch.equal(gm(X), expected)
+    exported = torch.export.export(gm, (X,)).module()
+    torch.testing.assert_close(exported(X), gm(X))
+
+
+@torch.no_grad()
+def test_a_ninth_kind_of_inputs_is_computed_node_by_node_with_a_warning() -> None:
+    model = Net()
+    gm, region = planned(model)
+    before = packed(model)
+    for size in range(8):
+        gm(torch.randn(1, 4, 16 + 2 * size, 16))
+    x = torch.randn(1, 4, 32, 34)
+    with pytest.warns(fxopt.FxoptWarning, match="computed node by node for such inputs: 8 other kinds"):
+        found = gm(x)
+    assert torch.equal(found, before(x))
+    assert len(plans_of(region)) == 8
+
+
+@torch.no_grad()
+def test_a_copy_and_a_pickle_make_a_plan_of_their_own() -> None:
+    gm, _ = planned(Net())
+    expected = gm(X)
+    again = pickle.loads(pickle.dumps(gm))
+    assert torch.equal(again(X), expected)
+    assert torch.equal(again(X), expected)
