@@ -3,6 +3,7 @@
 import functools
 import random
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,30 @@ def test_the_very_tensors_come_back(pass_: Pass[Any], example: Example) -> None:
     else:
         type(pass_)()(gm, reverse=True)  # any instance of equal signature
     assert {name: id(t) for name, t in gm.state_dict(keep_vars=True).items()} == tensors
+
+
+@every_pass
+def test_what_a_pass_makes_under_inference_mode_can_train_and_its_writes_are_counted(pass_: Pass[Any]) -> None:
+    for example in examples_with_a_site(pass_):
+        gm = shared_copy(case_of(example).captured)
+        with torch.inference_mode():
+            pass_(gm)
+        assert not [name for name, tensor in gm.state_dict(keep_vars=True).items() if tensor.is_inference()]
+
+
+@every_pass
+@pytest.mark.parametrize("is_on", [False, True], ids=["outside", "inside"])
+def test_a_model_that_was_made_under_inference_mode_is_rewritten_or_left_alone(pass_: Pass[Any], is_on: bool) -> None:
+    for example in examples_with_a_site(pass_):
+        with torch.inference_mode():
+            model = example.model()
+        gm = fxopt.capture(model, example.inputs())
+        before = outputs(gm, example.inputs())
+        with torch.inference_mode() if is_on else nullcontext():
+            pass_(gm)
+        after = outputs(gm, example.inputs())
+        for a, b in zip(before, after, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
 @every_example

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeAlias, TypeVar
 
+import torch
 from torch.fx import GraphModule
 
 from fxopt.core.saving import choose_tracer
@@ -55,11 +57,19 @@ def transact(
         gate.begin(index, keep)
         if saves:
             gate.save(gm, prepare)
-        result = do()
+        with _outside_inference_mode() if torch.is_inference_mode_enabled() else nullcontext():
+            result = do()
         gate.is_done = True
         return result
 
     return ended(alone, lambda: gate.end(gm))
+
+
+@contextmanager
+def _outside_inference_mode() -> Iterator[None]:
+    """Let new tensors be ordinary ones within the block: those of inference mode cannot train, and have no version."""
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 def about_to_change(gm: GraphModule) -> None:

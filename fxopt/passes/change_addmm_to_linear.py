@@ -95,7 +95,8 @@ class ChangeAddmmToLinear(Pass[AddmmOfWeight]):
         columns, rows = weight.shape
         with torch.device("meta"):  # nothing is drawn or allocated
             linear = nn.Linear(columns, rows)
-        linear.weight = nn.Parameter(weight.detach().t(), weight.requires_grad)
+        with torch.inference_mode(weight.is_inference()):  # a view of an inference tensor is one, too
+            linear.weight = nn.Parameter(weight.detach().t(), weight.requires_grad)
         linear._parameters["bias"] = match.bias
         linear.train(rewriter.index.gm.training)
         path = rewriter.free_path(path_beside(layer.held["weight"].path, "linear"))

@@ -218,7 +218,7 @@ def _norm_conditions(norm: Layer, x: Node) -> Conditions[None]:
         tensor = norm.tensor(role)
         if tensor is not None:
             yield values_condition(norm.name, tensor)
-            yield bool(tensor.isfinite().all()) or Unmet(
+            yield bool(tensor.detach().isfinite().all()) or Unmet(
                 f"the {role} of {norm.name} has numbers that are not finite", actual="inf or NaN", needed="finite"
             )
     shift = norm.bias
