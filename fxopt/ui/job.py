@@ -42,7 +42,7 @@ class Job(Generic[T]):
         self.result: T | None = None
         self.failure: Exception | None = None
         """The error, if it failed."""
-        self._begun = False
+        self._begun = self._was_left = False
         self._ending = threading.Event()
         self._wanted = wanted
         self._line = line
@@ -59,9 +59,10 @@ class Job(Generic[T]):
         return self._thread.is_alive()
 
     @property
-    def missed_its_turn(self) -> bool:
-        """Whether it ended in the line: nobody wanted it any more when it would have begun."""
-        return isinstance(self.failure, CancelledError) and not self._begun
+    def is_unanswered(self) -> bool:
+        """Whether it ended without an answer: before its turn in the line, or because nobody wanted it any more."""
+        before_its_turn = isinstance(self.failure, CancelledError) and not self._begun
+        return self.failure is not None and (before_its_turn or self._was_left)
 
     @property
     def before(self) -> int:
@@ -92,7 +93,8 @@ class Job(Generic[T]):
 
     def _progress(self, share: float) -> bool:
         self.share = min(max(share, 0.0), 1.0)
-        return not self._ending.is_set() and self._wanted()
+        self._was_left = self._was_left or not self._wanted()
+        return not self._ending.is_set() and not self._was_left
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,7 +30,7 @@ class Memo:
     def remember(self, question: str, key: Hashable, make: Callable[[], T], answers: int = 1) -> T:
         """Return the answer to `question` at `key`, made unless one of the last answers was for this key.
 
-        A job that ended before its turn, as its visitor was away, is no answer: it is made anew.
+        A job that ended before its turn, or as its visitor was away or went on, is no answer: it is made anew.
 
         Args:
             question: its name; each question has answers of its own.
@@ -39,7 +39,7 @@ class Memo:
         """
         kept = self._kept.setdefault(question, {})
         found = kept.get(key)
-        is_answer = key in kept and not (isinstance(found, Job) and found.missed_its_turn)
+        is_answer = key in kept and not (isinstance(found, Job) and found.is_unanswered)
         answer: T = kept[key] if is_answer else make()
         keep_recent(kept, key, answer, answers)
         return answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import cast
 
@@ -11,6 +12,7 @@ from torch import nn
 from torch.fx import symbolic_trace
 
 from fxopt.errors import CancelledError
+from fxopt.evidence import RunStoppedError
 from fxopt.ui.job import Job, Progress
 from fxopt.ui.memo import Memo
 from fxopt.ui.one_in_line import Line
@@ -95,17 +97,42 @@ def test_a_job_that_ended_before_its_turn_is_no_answer_and_is_made_anew() -> Non
     first, end = held(line)
     away = memo.remember("times", 1, lambda: Job(lambda progress: 1, lambda: False, line))
     assert away.wait(30)
-    assert away.missed_its_turn
+    assert away.is_unanswered
     back = memo.remember("times", 1, lambda: Job(lambda progress: 2, line=line))
     assert back is not away
     end()
     assert back.wait(30)
-    assert (back.result, back.missed_its_turn, first.missed_its_turn) == (2, False, False)
+    assert (back.result, back.is_unanswered, first.is_unanswered) == (2, False, False)
     assert memo.remember("times", 1, lambda: Job(lambda progress: 3)) is back
 
+
+def test_a_job_that_ended_as_nobody_wanted_it_any_more_is_no_answer_and_is_made_anew() -> None:
+    memo = Memo(cast(OpenModel, None), Workbench(symbolic_trace(nn.Linear(1, 1))))
+    begun, is_here = threading.Event(), [True]
+
+    def stopping(progress: Progress) -> int:
+        begun.set()
+        while progress(0):
+            time.sleep(0.001)
+        raise RunStoppedError("the run was stopped: nobody waits for it any more")
+
+    away = memo.remember("first difference", 1, lambda: Job(stopping, lambda: is_here[0]))
+    assert begun.wait(30)
+    is_here[0] = False
+    assert away.wait(30)
+    back = memo.remember("first difference", 1, lambda: Job(lambda progress: 2))
+    assert back.wait(30)
+    assert back.result == 2
+    canceled = memo.remember("times", 1, lambda: Job(stopping))
+    canceled.cancel()
+    assert canceled.wait(30)
+    assert memo.remember("times", 1, lambda: Job(lambda progress: 3)) is canceled
+
+
+def test_a_job_that_fails_in_its_turn_has_an_answer() -> None:
     def stopped(progress: Progress) -> int:
         raise CancelledError("it was stopped while it ran")
 
-    failed = Job(stopped, line=line)
+    failed = Job(stopped, line=Line())
     assert failed.wait(30)
-    assert not failed.missed_its_turn
+    assert not failed.is_unanswered
