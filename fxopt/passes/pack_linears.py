@@ -16,7 +16,8 @@ class PackLinears(Pass[LayerToPack]):
     A matrix product goes block by block through the caches of a processor. oneDNN, the library of Intel that torch
     brings along, reads a weight fastest if it lies in memory in just that order, and a packed copy is laid so once,
     instead of in each call. Before a block of the product goes to memory, it takes an activation or the sum with a
-    residual `y` along: that saves a pass over memory for each.
+    residual `y` along: that saves a pass over memory for each. Between the product and its activation there may be a
+    reshape, as in GPT-2.
 
     It may pay where the weights are large against the rows of `x`, as in a transformer on a short text (`docs/speed.md`
     has figures). A small product is slower, by the 30 microseconds that a call of oneDNN takes. It costs the memory of
@@ -46,7 +47,7 @@ class PackLinears(Pass[LayerToPack]):
 
     def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
         yield from packing_conditions(layer, nn.Linear, index)
-        return with_calls_behind(layer, index, activated_sum=False)
+        return with_calls_behind(layer, index, reshape_between=True)
 
     def explain(self, match: LayerToPack) -> str:
         return explain_packing(match)

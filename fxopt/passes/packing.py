@@ -45,6 +45,8 @@ class LayerToPack(Match):
     activation: Activation | None = None
     behind: tuple[Node, ...] = ()
     """The calls that go: the sum and the activation, in their order."""
+    reshaped: Node | None = None
+    """The reshape between the layer and the activation, which stays: an activation is the same in any shape."""
     padded: Node | None = None
     """The call that puts zeros around the input, which goes as well."""
     source: Node | None = None
@@ -109,11 +111,14 @@ def packing_conditions(layer: Layer, kind: type[nn.Module], index: GraphIndex) -
     )
 
 
-def with_calls_behind(layer: Layer, index: GraphIndex, *, activated_sum: bool) -> LayerToPack:
+def with_calls_behind(
+    layer: Layer, index: GraphIndex, *, activated_sum: bool = False, reshape_between: bool = False
+) -> LayerToPack:
     """Return `layer` with the sum and the activation behind it that can be computed with it.
 
     Args:
         activated_sum: whether the sum may have an activation behind it.
+        reshape_between: whether the activation may read the layer through one reshape.
     """
     found = LayerToPack(layer.node, layer)
     added = _sum_behind(layer, index)
@@ -121,11 +126,13 @@ def with_calls_behind(layer: Layer, index: GraphIndex, *, activated_sum: bool) -
         found = added
         if not activated_sum:
             return found
-    activation = _activation_behind(found.result, index)
+    reshaped = _reshape_behind(layer.node, index) if reshape_between else None
+    activation = _activation_behind(reshaped or found.result, index)
     if activation is None:
         return found
     node, form = activation
-    return LayerToPack(layer.node, layer, found.other, found.other_first, form, (*found.behind, node))
+    behind = (*found.behind, node)
+    return LayerToPack(layer.node, layer, found.other, found.other_first, form, behind, reshaped)
 
 
 def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> None:
@@ -142,13 +149,13 @@ def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> N
     if layer.module is None:
         remove_tensors(layer, rewriter)
     info = info_of(match.result)
-    if info is not None:
+    if info is not None and match.reshaped is None:
         rewriter.set_info(node, info)
     if match.padded is not None:
         rewriter.erase(match.padded)
     for number, gone in enumerate(reversed(match.behind)):
         if number == 0:
-            rewriter.replace(gone, node)
+            rewriter.replace(gone, match.reshaped or node)
         else:
             rewriter.erase(gone)
 
@@ -194,6 +201,16 @@ def _sum_behind(layer: Layer, index: GraphIndex) -> LayerToPack | None:
     if not alike or unwritten_condition(other, node, user, index) is not True:
         return None
     return LayerToPack(node, layer, other, terms[0] is other, None, (user,))
+
+
+def _reshape_behind(node: Node, index: GraphIndex) -> Node | None:
+    """Return the one call that reads `node`, if that gives the same numbers in another shape."""
+    user, spelling = _only_reader(node, index)
+    if user is None or spelling is None or spelling.name != "view" or spelling.arguments.get("input") is not node:
+        return None
+    before, after = info_of(node), info_of(user)
+    # `view` with a dtype reads the bits as other numbers
+    return user if before is not None and after is not None and before.dtype == after.dtype else None
 
 
 def _activation_behind(node: Node, index: GraphIndex) -> tuple[Node, Activation] | None:

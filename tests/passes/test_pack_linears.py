@@ -8,7 +8,7 @@ from torch import nn
 
 import fxopt
 from fxopt import PackLinears
-from fxopt.core import shared_copy
+from fxopt.core import info_of, shared_copy
 from fxopt.packed import PackedLinear
 from fxopt.testing import check_pass
 from tests.examples import outputs
@@ -17,6 +17,8 @@ from tests.passes.asserts import assert_left_alone, captured
 PATTERNS = (
     [("linear", 0, 0)],
     [("linear", 0, 0), ("pointwise", 0, 1)],
+    [("linear", 0, 0), ("view", 0, 6), ("pointwise", 0, 1)],
+    [("linear", 0, 0), ("view", 0, 6), ("pointwise", 0, 1), ("write", 0, 0)],
     [("linear", 0, 0), ("layer", 0, 2)],
     [("linear", 0, 0), ("combine", 0, 1)],
     [("linear", 0, 0), ("write", 0, 0), ("combine", 0, 1)],
@@ -53,6 +55,45 @@ def test_an_activation_and_a_sum_go_into_the_call_of_the_linear_before_them() ->
     assert "adds x in the same call" in PackLinears().explain(scan.matches[1])
     assert names(PackLinears()(gm)) == ["x", "norm", "up", "down", "output"]
     assert str(gm.up) == "PackedLinear(in_features=8, out_features=32, bias=True, activation=gelu)"
+
+
+class Reshaped(nn.Module):
+    """As in GPT-2: the layer computes on rows, and its activation reads them in another shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 32), nn.Linear(32, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.up(x.view(-1, 8))
+        y: torch.Tensor = self.down(F.gelu(rows.view(x.shape[0], -1, 32), approximate="tanh"))
+        return y
+
+
+def test_an_activation_behind_a_reshape_goes_into_the_call_and_the_reshape_stays() -> None:
+    x = torch.randn(2, 3, 8)
+    check_pass(PackLinears(), [(Reshaped().eval(), (x,))])
+    gm = fxopt.capture(Reshaped().eval(), (x,))
+    before, infos = names(gm), {node.name: info_of(node) for node in gm.graph.nodes}
+    PackLinears()(gm)
+    assert names(gm) == [name for name in before if name != "gelu"]
+    assert str(gm.up) == "PackedLinear(in_features=8, out_features=32, bias=True, activation=gelu(tanh))"
+    assert all(info_of(node) == infos[node.name] for node in gm.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        lambda m, x: (F.gelu(y := m.a(x).view(-1)), y),
+        lambda m, x: (F.gelu((y := m.a(x)).view(-1)), y),
+        lambda m, x: torch.relu(m.a(x).view(torch.int32)),
+        lambda m, x: torch.relu(x.view(m.a(x).view(-1).shape)),
+    ],
+)
+def test_an_activation_of_other_numbers_behind_a_reshape_stays(forward: object) -> None:
+    gm = captured(forward, X, a=nn.Linear(8, 8))  # type: ignore[arg-type]
+    before = names(gm)
+    assert names(PackLinears()(gm)) == before
 
 
 @pytest.mark.parametrize(
