@@ -55,21 +55,29 @@ class SetUp:
 
 
 _IS_TRAINING = attrgetter("training")
+_LAYERS = ("torch.nn.", "fxopt.packed.")
 _FACTS = attrgetter("_version", "dtype", "shape")
 
 
 class _Inside(NamedTuple):
-    """The modules of a body, and the tables that they keep. Each call looks at them, so they are gathered once."""
+    """All that each call looks at in a body, gathered once."""
 
     modules: tuple[nn.Module, ...]
+    """Those that are called, and all in them."""
     hooks: tuple[Mapping[Any, Any], ...]
+    """The tables of hooks that would see a call without gradients."""
     tensors: tuple[Mapping[str, Tensor | None], ...]
+    """The tables of parameters and buffers."""
 
     @classmethod
-    def of(cls, body: nn.Module) -> _Inside:
-        modules = tuple(body.modules())
-        hooks = tuple(getattr(one, table) for one in modules for table in HOOKS)
-        return cls(modules, hooks, tuple(table for one in modules for table in (one._parameters, one._buffers)))
+    def of(cls, body: GraphModule) -> _Inside:
+        calls = body.graph.find_nodes(op="call_module")
+        called = dict.fromkeys(one for node in calls for one in body.get_submodule(str(node.target)).modules())
+        hooks = (getattr(one, table) for one in called for table in HOOKS if table.startswith("_forward"))
+        tables = ((one, table) for one in body.modules() for table in (one._parameters, one._buffers))
+        # a module of torch reads no tensor that is put into it later
+        tensors = (table for one, table in tables if table or not type(one).__module__.startswith(_LAYERS))
+        return cls(tuple(called), tuple(hooks), tuple(tensors))
 
 
 class EngineRegion(nn.Module):
