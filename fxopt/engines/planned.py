@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from torch import nn
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
 from fxopt.engines.region import Call, EngineRegion, FullError, SetUp
+from fxopt.graph.index import GraphIndex
+from fxopt.graph.writes import unwritten_condition
 from fxopt.packed import PackedLayer, Step, UnboundedError
 
 _MOST_PLANS = 8
@@ -56,6 +59,7 @@ class _Planner(Interpreter):
     def __init__(self, body: GraphModule) -> None:
         super().__init__(body)
         self.extra_traceback = False
+        self.index = GraphIndex(body)
         self.steps: dict[Node, Step] = {}
 
     def run_node(self, n: Node) -> Any:
@@ -64,16 +68,19 @@ class _Planner(Interpreter):
         module = self.fetch_attr(str(n.target))
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         if isinstance(module, PackedLayer):
-            self.steps[n] = module.step_for(*args, **kwargs, bounded=self._reads_bounded(n))
+            given = {**dict(zip(("input", "other"), n.args)), **n.kwargs}
+            bound, other = (self._bound_of(given.get(name), n) for name in ("input", "other"))
+            self.steps[n] = module.step_for(*args, **kwargs, bound=bound, other_bound=other)
         else:
             self.steps[n] = Step(module)
         return module(*args, **kwargs)
 
-    def _reads_bounded(self, node: Node) -> bool:
-        """Check that a layer reads bounded numbers, and that nobody else has them, who might write there."""
-        given = node.args[0] if node.args else node.kwargs.get("input")
+    def _bound_of(self, given: Any, reader: Node) -> float:
+        """Return the bound of a tensor that `reader` reads, if nobody writes to it before."""
         step = self.steps.get(given) if isinstance(given, Node) else None
-        return isinstance(given, Node) and step is not None and step.is_bounded and [*given.users] == [node]
+        if step is None or step.bound == math.inf:
+            return math.inf
+        return step.bound if unwritten_condition(given, given, reader, self.index) is True else math.inf
 
     def plan(self) -> Callable[..., Any]:
         """Return the function of the graph with the steps in place of modules; its first argument is the body."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,11 +46,13 @@ class Activation:
         is_relu = self.name == "leaky_relu" and not torch.tensor(self.constants, dtype=torch.float32).any()
         return self.name not in _HIDES_NAN and not is_relu
 
-    @functools.cached_property
-    def is_bounded(self) -> bool:
-        """Whether oneDNN gives numbers within small limits for all, NaN among them."""
-        limits = {"hardtanh": self.constants, "hardsigmoid": (0.0, 1.0)}.get(self.name, (math.inf,))
-        return all(abs(limit) <= _SMALL for limit in limits)
+    def bound(self, bound: float) -> float:
+        """Return a bound of the results for numbers that are at most `bound`, without their signs."""
+        if self.name == "hardtanh":
+            return max(map(abs, self.constants))
+        if self.name in _WITHIN_ONE:
+            return 1.0
+        return bound * max([1.0, *map(abs, self.constants)])
 
     def in_place(self, x: Tensor) -> Tensor:
         """Compute it by torch's own function, into the memory of `x` where there is such a function."""
@@ -95,7 +96,7 @@ _FORMS: dict[str, _Form] = {
 }
 """By the name of the function in ATen."""
 
-_SMALL = 1e6
+_WITHIN_ONE = {"sigmoid", "tanh", "hardsigmoid"}
 _HIDES_NAN = {"relu", "hardtanh", "hardsigmoid"}
 
 ACTIVATIONS = tuple(_FORMS)

@@ -9,6 +9,8 @@ from torch import Tensor
 
 _MOST = 1e36
 """Of a sum of squares."""
+LARGEST = 1e18
+"""The largest number, without its sign, in a tensor that is bounded."""
 
 
 def is_bounded(x: Tensor) -> bool:

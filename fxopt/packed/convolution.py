@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fxopt.packed.activation import Activation
-from fxopt.packed.bounds import is_bounded
+from fxopt.packed.bounds import LARGEST, is_bounded
 from fxopt.packed.layer import PackedLayer, Step, UnboundedError
 from fxopt.packed.onednn import is_available, operator
 from fxopt.packed.weights import PackedWeight
@@ -29,6 +29,10 @@ if is_available():
 _LARGE, _SMALLER = 2**16, 2
 """Numbers of a result, and the factor by which the image is smaller (but for its edges), from which a proof about the
 image pays."""
+
+
+_FINITE = 1e37
+"""A bound of sums that leaves room for their rounding: float32 ends at 3.4e38."""
 
 
 class PackedConv2d(PackedLayer):
@@ -118,16 +122,22 @@ class PackedConv2d(PackedLayer):
         # of one channel or pixel, both orders are one, and only the strides tell them apart
         return y.flatten().view(y.shape) if y.is_contiguous() else y.contiguous()
 
-    def _step(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounded: bool) -> Step:
+    def _step(
+        self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounds: tuple[float, float]
+    ) -> Step:
         act, weight, keeps_order = self.activation, packed.tensor, self.keeps_order
         hides = act is not None and not act.keeps_nan
         fuses = act is not None and other is None
-        if fuses and hides:
-            finite = packed.is_bounded and (bias is None or is_bounded(bias)) and x.dtype is torch.float32
-            fuses = finite and (bounded or self._pays_to_prove(x))
-        proves_before = fuses and hides and not bounded
+        result = self._bound(*bounds)
+        if fuses and hides and x.dtype is torch.float32:
+            proven = self._bound(LARGEST, 0.0)
+            proves_before = result == math.inf and proven < math.inf and self._pays_to_prove(x)
+            result = proven if proves_before else result
+        else:
+            proves_before = False
+        fuses = fuses and (not hides or result < math.inf)
         # a kernel with zeros reaches every number that one without does: what it makes NaN is seen in the result
-        proves_after = any(self.zeros) and not bounded and not proves_before
+        proves_after = any(self.zeros) and bounds[0] == math.inf and not proves_before
         last = act.call if act is not None and fuses else ("none", (), "")
         after = act.in_place if act is not None and not fuses else None
         compute = self._product if self._is_product else self._convolution
@@ -142,7 +152,16 @@ class PackedConv2d(PackedLayer):
                 y = after(y)
             return y.contiguous() if keeps_order else y
 
-        return Step(step, is_bounded=fuses and act is not None and act.is_bounded)
+        return Step(step, result if act is None or result == math.inf else act.bound(result))
+
+    def _bound(self, bound: float, other: float) -> float:
+        """Return a bound of the sums of products and `other`, which oneDNN takes in any order; inf if there is none."""
+        if self.weight.dtype is not torch.float32:
+            return math.inf
+        sums = float(self.weight.detach().abs().flatten(1).sum(1).max())
+        bias = 0.0 if self.bias is None else float(self.bias.detach().abs().max())
+        found = bound * sums + bias + other
+        return found if found <= _FINITE else math.inf
 
     def _convolution(
         self, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor | None, last: tuple[Any, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -30,8 +31,8 @@ class Step:
 
     compute: Callable[..., Tensor]
     """Takes input and summand, and raises `UnboundedError`."""
-    is_bounded: bool = False
-    """Whether every result is, as of `fxopt.packed.bounds`."""
+    bound: float = math.inf
+    """The largest number, without its sign, that a result can have; finite only if it is proven to have no NaN."""
 
 
 class PackedLayer(nn.Module):
@@ -96,12 +97,14 @@ class PackedLayer(nn.Module):
             packed = self._packed_for(size, x)
         return self._by_onednn(x, other, bias, packed)
 
-    def step_for(self, input: Tensor, other: Tensor | None = None, *, bounded: bool = False) -> Step:
+    def step_for(
+        self, input: Tensor, other: Tensor | None = None, *, bound: float = math.inf, other_bound: float = math.inf
+    ) -> Step:
         """Return the step that computes calls with tensors like these, as long as nobody writes to the weights.
 
         Args:
             input, other: as of a call. They lie in memory and have the shapes, dtypes and devices of those to come.
-            bounded: whether inputs are known to be, as of `fxopt.packed.bounds`.
+            bound, other_bound: the bounds of all inputs and summands to come, as of `Step`.
         """
         x, weight, bias = input, self.weight, self.bias
         if not may_compute(x, weight, bias, other) or not self._takes(x, weight, other):
@@ -113,9 +116,12 @@ class PackedLayer(nn.Module):
                 return y if self.activation is None else self.activation.in_place(y)
 
             return Step(row_by_torch)
-        return self._step(x, other, bias, self._packed_for(self._size(x), x), bounded)
+        bounds = bound, 0.0 if other is None else other_bound
+        return self._step(x, other, bias, self._packed_for(self._size(x), x), bounds)
 
-    def _step(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounded: bool) -> Step:
+    def _step(
+        self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounds: tuple[float, float]
+    ) -> Step:
         by_onednn = self._by_onednn
 
         def step(x: Tensor, other: Tensor | None = None) -> Tensor:

@@ -125,6 +125,41 @@ def test_numbers_that_a_bounded_activation_made_are_not_proven_bounded_again(mon
 
 
 @torch.no_grad()
+def test_a_bound_goes_through_layers_and_sums_to_the_next_activation(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ups = nn.ModuleList(nn.Conv2d(4, 64, 1) for _ in range(3))
+            self.downs = nn.ModuleList(nn.Conv2d(64, 4, 1) for _ in range(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.downs[0](F.relu6(self.ups[0](x)))
+            for up, down in zip(self.ups[1:], self.downs[1:]):
+                x = x + down(F.relu6(up(x)))
+            return x.clone()
+
+    model = Blocks()
+    before = packed(model)
+    gm, _ = planned(model)
+    gm(X)
+    asked: list[int] = []
+    real = bounds.is_bounded
+    monkeypatch.setattr("fxopt.packed.convolution.is_bounded", lambda x: asked.append(x.numel()) or real(x))
+    for x in (X, X * 1e15):
+        asked.clear()
+        found, proofs = gm(x), len(asked)
+        assert torch.equal(found, before(x))
+        assert proofs == 1, "of the image alone"
+    for parameter, value in ((model.downs[1].weight, 1e35), (model.ups[1].weight, 0.0), (model.ups[1].bias, 0.0)):
+        parameter.fill_(value)
+    found = gm(X)
+    asked.clear()
+    assert torch.equal(gm(X), found)
+    assert len(asked) == 2, "and of the sum that is finite, and not by its bound"
+    torch.testing.assert_close(found, before(X), rtol=0, atol=0, equal_nan=True)
+
+
+@torch.no_grad()
 def test_numbers_that_others_may_write_to_are_proven_bounded() -> None:
     class Written(nn.Module):
         def __init__(self) -> None:
