@@ -117,10 +117,7 @@ class PackedConv2d(PackedLayer):
         y = (self._product if self._is_product else self._convolution)(x, other, packed.tensor, bias, last)
         if self.activation is not None and not fused:
             y = self.activation.in_place(y)
-        if not self.keeps_order:
-            return y
-        # of one channel or pixel, both orders are one, and only the strides tell them apart
-        return y.flatten().view(y.shape) if y.is_contiguous() else y.contiguous()
+        return _image_by_image(y) if self.keeps_order else y
 
     def _step(
         self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight, bounds: tuple[float, float]
@@ -150,7 +147,7 @@ class PackedConv2d(PackedLayer):
                 raise UnboundedError
             if after is not None:
                 y = after(y)
-            return y.contiguous() if keeps_order else y
+            return _image_by_image(y) if keeps_order else y
 
         return Step(step, result if act is None or result == math.inf else act.bound(result))
 
@@ -235,3 +232,8 @@ def _lies_image_by_image(x: Tensor) -> bool:
     """
     height, width = x.shape[2:]
     return x.is_contiguous() and x.stride()[1:] == (height * width, width, 1)
+
+
+def _image_by_image(y: Tensor) -> Tensor:
+    """Return `y` so that `_lies_image_by_image`."""
+    return y.flatten().view(y.shape) if y.is_contiguous() else y.contiguous()
