@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule
+from torch.nn.modules.module import _has_any_global_hook
 from torch.utils._pytree import tree_flatten
 
 from fxopt.errors import FxoptError, warn
@@ -22,7 +23,8 @@ from fxopt.graph.hooks import HOOKS
 Call = Callable[..., Any]
 
 _PLAIN = (Tensor, nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device)
-"""The kinds of inputs that a region is set up for. For any other, as a proxy of a tracer, the body is computed."""
+"""The kinds of inputs that a region is set up for, tensors with strides among them. For any other, as a proxy of a
+tracer, the body is computed."""
 _MOST_COPIES = 2
 """So many set-ups of a region are held, for different numbers of threads."""
 _SETTING_UP = threading.RLock()  # the settings of Inductor and the levels of loggers belong to the process
@@ -171,12 +173,14 @@ class EngineRegion(nn.Module):
             not (torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *tensors)))
             and not any(map(_IS_TRAINING, self._inside.modules))
             and not any(self._inside.hooks)
+            and not _has_any_global_hook()
             and torch._C._len_torch_function_stack() == 0
             and torch._C._len_torch_dispatch_stack() == 0
             and torch._C._functorch.peek_interpreter_stack() is None
             and not torch._C._is_tracing()
             and not torch.is_autocast_enabled("cpu")
             and all(type(one) in _PLAIN for one in given)
+            and all(one.layout is torch.strided and not one.is_nested for one in tensors)
             and not any(map(Tensor.is_inference, weights))
         )
 

@@ -23,6 +23,7 @@ from fxopt.graph.nodes import attribute_of, module_stack_of, operation_name
 from fxopt.graph.operator_names import canonical
 from fxopt.graph.operator_table import DROPOUTS
 from fxopt.graph.operators import calls_torchs_own
+from fxopt.graph.tensor_state import tensors_held_by
 
 _FEWEST_CALLS = 2
 _DRAWING_MODULES = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
@@ -126,6 +127,8 @@ class RegionPass(Pass[Region]):
         inside.update(held)
         order = {node: place for place, node in enumerate(index.gm.graph.nodes)}
         nodes = sorted(inside, key=order.__getitem__)
+        for one in nodes:
+            yield _memory_condition(one, index)
         inputs = list(dict.fromkeys(given for one in nodes for given in one.all_input_nodes if given not in inside))
         outputs = [one for one in nodes if any(user not in inside for user in one.users)]
         yield bool(outputs) or Unmet(f"nothing reads the results of the {told}", actual="none", needed="a reader")
@@ -228,6 +231,18 @@ def _call_conditions(node: Node, inside: Set[Node], index: GraphIndex) -> Condit
         f"{node.name} draws random numbers, and an engine draws others",
         actual="random numbers",
         needed="the same numbers in each call",
+    )
+
+
+def _memory_condition(node: Node, index: GraphIndex) -> Condition:
+    """Require that the parameters and buffers of a node have an address, by which they are told from others."""
+    held = attribute_of(index.gm, str(node.target)) if node.op == "get_attr" else index.module_of(node)
+    layout = next((one.layout for one in tensors_held_by(held) if one.layout is not torch.strided), None)
+    return layout is None or Unmet(
+        f"{node.target} holds a tensor of {layout}, which has no address: a region could not follow its writes",
+        remedy="make it dense: tensor.to_dense()",
+        actual=str(layout),
+        needed="torch.strided",
     )
 
 

@@ -9,12 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 import fxopt
 from fxopt.engines import PlannedRegion
 from fxopt.packed import PackedConv2d, bounds
 from fxopt.testing import LAWS, Case, Law, check, title
 from tests.examples import EXAMPLES, Example
+from tests.passes.asserts import assert_left_alone
 from tests.quick import one_of_four
 
 PASS = fxopt.PlanRegions()
@@ -106,6 +108,68 @@ def test_an_infinity_before_a_kernel_with_zeros_makes_no_nan_of_its_neighbors() 
         x = X.clone()
         x[0, 1, 7, 8] = odd
         torch.testing.assert_close(gm(x), expected(x), equal_nan=True)
+
+
+@torch.no_grad()
+def test_strides_are_those_of_before_also_of_one_channel() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.Conv2d(4, 1, 1))
+    expected = fxopt.capture(model.eval(), (X,))
+    gm, region = planned(model)
+    for _ in range(2):
+        assert gm(X).stride() == expected(X).stride()
+    assert plans_of(region)
+
+
+class Neighbors(nn.Module):
+    """A graph net, whose edges are a sparse matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        z: Tensor = self.b((edges @ self.a(x)).relu())
+        return z
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@torch.no_grad()
+def test_a_sparse_input_is_computed_node_by_node(layout: torch.layout) -> None:
+    x, edges = torch.randn(5, 6), torch.eye(5).roll(1, 0)
+    model = Neighbors().eval()
+    gm = PASS(fxopt.capture(model, (x, edges)))
+    sparse = edges.to_sparse(layout=layout)
+    for _ in range(2):
+        torch.testing.assert_close(gm(x, edges), model(x, edges))
+        torch.testing.assert_close(gm(x, sparse), model(x, sparse))
+
+
+@torch.no_grad()
+def test_a_region_with_a_sparse_buffer_is_left_alone_with_the_reason() -> None:
+    class Fixed(Neighbors):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("edges", torch.eye(5).to_sparse())
+
+        def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+            return super().forward(x, self.get_buffer("edges"))
+
+    gm = fxopt.capture(Fixed().eval(), (torch.randn(5, 6),))
+    assert_left_alone(PASS, gm, "edges holds a tensor of torch.sparse_coo, which has no address")
+
+
+@torch.no_grad()
+def test_a_hook_of_all_modules_sees_those_of_the_region() -> None:
+    gm, _ = planned(Net())
+    gm(X)
+    seen: list[str] = []
+    handle = register_module_forward_hook(lambda module, args, result: seen.append(type(module).__name__))
+    try:
+        gm(X)
+    finally:
+        handle.remove()
+    assert seen.count("PackedConv2d") == 6
 
 
 @torch.no_grad()
