@@ -79,6 +79,8 @@ class InputPath:
     def of(self, inputs: CallInputs) -> Any:
         value = inputs[self.argument]
         for step in self.steps:
+            if isinstance(value, Proxy):
+                return value  # of a tracer, which has no parts to look at
             value = step.of(value, inputs)
         return value
 

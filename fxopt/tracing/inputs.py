@@ -24,7 +24,7 @@ from fxopt.tracing.checks import (
     TensorCheck,
     ValueCheck,
 )
-from fxopt.tracing.structure import assemble, dismantle, is_plain_object, kept
+from fxopt.tracing.structure import dismantle, filled, is_plain_object, kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Inputs:
 
     def call(self, tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the same call with other things in the place of its tensors, in fresh containers."""
-        values = assemble(self.skeletons, tensors)
+        values = filled(self.skeletons, tensors)
         pairs = list(zip(self.arguments, values))
         args = tuple(value for argument, value in pairs if argument.keyword is None)
         return args, {argument.keyword: value for argument, value in pairs if argument.keyword is not None}
@@ -77,13 +77,13 @@ class Inputs:
     def with_dicts_reversed(self) -> Inputs:
         """Return the same inputs, with the items of each dict in the opposite order."""
         skeletons = tuple(map(_reversed_dicts, self.skeletons))
-        values = assemble(skeletons, [each.tensor for each in self.tensors])
+        values = filled(skeletons, [each.tensor for each in self.tensors])
         arguments = tuple(Argument(old.name, value, old.keyword) for old, value in zip(self.arguments, values))
         return Inputs(arguments, self.tensors, skeletons)
 
     def with_tensors(self, tensors: Sequence[torch.Tensor]) -> Inputs:
         renewed = tuple(InputTensor(old.path, new) for old, new in zip(self.tensors, tensors))
-        values = assemble(self.skeletons, tensors)
+        values = filled(self.skeletons, tensors)
         arguments = tuple(Argument(old.name, value, old.keyword) for old, value in zip(self.arguments, values))
         return Inputs(arguments, renewed, self.skeletons)
 

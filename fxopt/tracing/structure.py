@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.fx import Proxy, Tracer
+from torch.fx.proxy import TracerBase
 
 from fxopt.tracing.same_values import same_value
 
@@ -44,7 +46,7 @@ def dismantle(value: Any) -> tuple[Any, list[Any]]:
     return strip(value), parts
 
 
-def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
+def filled(skeleton: Any, parts: Sequence[Any]) -> Any:
     """Return a copy of `skeleton` with `parts` in its slots."""
     memo: dict[int, Any] = {}
 
@@ -56,9 +58,34 @@ def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
     return fill(skeleton)
 
 
+def assemble(skeleton: Any, parts: Sequence[Any]) -> Any:
+    """Return `filled(skeleton, parts)`, as a call in a graph.
+
+    Of proxies, as of a tracer that reads a pickled graph again, it records this call.
+    """
+    proxy = next((part for part in parts if isinstance(part, Proxy)), None)
+    if proxy is None:
+        return filled(skeleton, parts)
+    return _recorded(proxy, assemble, _attribute_that_is(skeleton, proxy.tracer), list(parts))
+
+
 def tensors_of(value: Any) -> list[torch.Tensor]:
-    """Return the tensors inside `value`, in the order of `dismantle`."""
+    """Return the tensors inside `value`, in the order of `dismantle`; of a proxy, record this call."""
+    if isinstance(value, Proxy):
+        return _recorded(value, tensors_of, value)
     return [part for part in dismantle(value)[1] if isinstance(part, torch.Tensor)]
+
+
+def _recorded(proxy: Proxy, function: Callable[..., Any], *args: Any) -> Any:
+    return proxy.tracer.create_proxy("call_function", function, args, {})
+
+
+def _attribute_that_is(value: Any, tracer: TracerBase) -> Any:
+    """Return a proxy for the attribute of a module that is this object; the object itself where none is."""
+    modules = tracer.root.named_modules() if isinstance(tracer, Tracer) else ()
+    found = ((path, name) for path, module in modules for name, one in vars(module).items() if one is value)
+    place = next(found, None)
+    return value if place is None else tracer.create_proxy("get_attr", ".".join(filter(None, place)), (), {})
 
 
 def kept(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import pickle
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fxopt.tracing import capture
 from fxopt.tracing.structure import Slot, assemble, dismantle, same_structure, tensors_of
 
 Point = collections.namedtuple("Point", "x y")
@@ -111,3 +113,23 @@ def test_an_object_within_itself_is_copied_once() -> None:
     assert copied.content[0] is copied
     assert copied.content[1] is parts[0]
     assert copied is not box
+
+
+class Longer(torch.nn.Module):
+    def forward(self, x: torch.Tensor, cache: Box) -> Any:
+        return torch.cat([cache.content, x]).sin(), Box([torch.cat([cache.content, x]), 3])
+
+
+def test_a_graph_that_takes_an_object_and_gives_one_is_pickled_and_traced_within_another() -> None:
+    x, cache = torch.ones(1, 2), Box(torch.zeros(2, 2))
+    gm = capture(Longer(), (x, cache))
+    expected, given = gm(x, cache)
+    around = torch.fx.Graph()
+    around.output(around.call_module("inner", (around.placeholder("x"), around.placeholder("cache"))))
+    inside = torch.fx.symbolic_trace(torch.fx.GraphModule({"inner": gm}, around))
+    for other in (pickle.loads(pickle.dumps(gm)), inside):
+        found, longer = other(x, cache)
+        assert torch.equal(found, expected)
+        assert type(longer) is Box
+        assert torch.equal(longer.content[0], given.content[0])
+        assert longer.content[1] == 3
