@@ -122,9 +122,13 @@ def _name(path: str, key: Any) -> str:
 
 
 def copied(value: Any, change: Callable[[Tensor], Tensor] = Tensor.clone) -> Any:
-    """Return a deep copy of inputs, in which `change` makes each tensor."""
-    memo = {id(leaf): change(leaf.detach()) for _, leaf in leaves_of(value) if isinstance(leaf, Tensor)}
-    return copy.deepcopy(value, memo)
+    """Return a deep copy of inputs, in which `change` makes each tensor.
+
+    They are no tensors of inference mode, as inputs seldom are: an engine would be set up anew for these.
+    """
+    with torch.inference_mode(False), torch.no_grad():
+        memo = {id(leaf): change(leaf.detach()) for _, leaf in leaves_of(value) if isinstance(leaf, Tensor)}
+        return copy.deepcopy(value, memo)
 
 
 @contextmanager

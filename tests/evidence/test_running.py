@@ -111,3 +111,13 @@ def test_buffers_come_back_after_a_failure_too() -> None:
             raise KeyError
     except KeyError:
         assert model.calls.item() == 0
+
+
+def test_copies_made_in_inference_mode_are_tensors_as_a_user_gives_them() -> None:
+    given = {"outside": torch.ones(2)}
+    with torch.inference_mode():
+        given["inside"] = torch.ones(2)
+        found = copied(given)
+    assert given["inside"].is_inference()
+    assert not any(one.is_inference() for one in found.values())
+    assert all(map(torch.equal, found.values(), given.values()))
