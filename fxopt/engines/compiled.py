@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from fxopt.engines.region import Call, EngineRegion, SetUp, setting_up
+from fxopt.engines.region import Call, EngineError, EngineRegion, SetUp, setting_up
 from fxopt.graph.copying import copied_graph
 
 INDUCTOR = "inductor"
@@ -47,9 +47,12 @@ class CompiledRegion(EngineRegion):
 
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
         if not set_up.made:
-            set_up.made.append(torch.compile(_fresh(self.body), backend=self.backend))
-        (call,) = set_up.made
-        return call, call(*inputs)
+            backend = Counted(self.backend)
+            set_up.made += torch.compile(_fresh(self.body), backend=backend), backend
+        call, backend = set_up.made
+        found = call(*inputs)
+        backend.expect_graphs()
+        return call, found
 
     def _setting_up(self, threads: int) -> AbstractContextManager[None]:
         return compiling(threads)
@@ -57,6 +60,29 @@ class CompiledRegion(EngineRegion):
     @property
     def _told(self) -> str:
         return f"backend={self.backend}"
+
+
+class Counted:
+    """A backend of `torch.compile` that counts the graphs that it is given.
+
+    `torch.compile` may leave a model as it is without a word: where it is switched off, or a mode of torch is on.
+    """
+
+    def __init__(self, backend: str = INDUCTOR) -> None:
+        self.backend = backend
+        self.graphs = 0
+
+    def __call__(self, gm: GraphModule, example: list[Any], **options: Any) -> Call:
+        from torch._dynamo import lookup_backend  # only here: it takes a second
+
+        self.graphs += 1
+        compiled: Call = lookup_backend(self.backend)(gm, example, **options)
+        return compiled
+
+    def expect_graphs(self) -> None:
+        """Raise `EngineError` if there was none."""
+        if not self.graphs:
+            raise EngineError("torch.compile compiled nothing, and called the model as it is")
 
 
 def _fresh(body: GraphModule) -> GraphModule:
@@ -69,8 +95,12 @@ def _fresh(body: GraphModule) -> GraphModule:
 @contextmanager
 def compiling(threads: int) -> Iterator[None]:
     """Within the block, be the only one that compiles: with frozen weights, and for a number of threads."""
-    import torch._inductor.config as config  # only here: it takes a second
+    import torch._dynamo.config as dynamo  # only here: it takes a second
+    import torch._inductor.config as inductor
 
     # an option of torch.compile comes too late: Dynamo looks at this one itself
-    with setting_up(), config.patch({"freezing": True, "cpp.threads": threads}):
+    freezing = inductor.patch({"freezing": True, "cpp.threads": threads})
+    # after 8 kinds of inputs Dynamo would call the model as it is, without a word
+    failing = dynamo.patch({"fail_on_cache_limit_hit": True})
+    with setting_up(), freezing, failing:
         yield

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
-_CONSTANTS = (int, float, bool, complex, str, type(None), torch.dtype, torch.device)
+CONSTANTS = (int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.Size)
+"""The types of plain values among inputs, which are those of each call."""
 
 
 class Flat(nn.Module):
@@ -28,7 +29,7 @@ class Flat(nn.Module):
         super().__init__()
         self.model = model
         leaves, shape = tree_flatten((args, kwargs))
-        strange = next((one for one in leaves if not isinstance(one, (Tensor, *_CONSTANTS))), None)
+        strange = next((one for one in leaves if not isinstance(one, (Tensor, *CONSTANTS))), None)
         if strange is not None:
             raise TypeError(f"an input holds a {type(strange).__name__}, whose tensors torch does not see")
         self._constants = [None if isinstance(one, Tensor) else one for one in leaves]

@@ -13,21 +13,29 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Proxy
 from torch.nn.modules.module import _has_any_global_hook
-from torch.utils._pytree import tree_flatten
+from torch.utils._pytree import tree_flatten, tree_leaves
 
+from fxopt.engines.flat import CONSTANTS
 from fxopt.errors import FxoptError, warn
 from fxopt.graph.hooks import HOOKS
 
 Call = Callable[..., Any]
 
-_PLAIN = (Tensor, nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device)
-"""The kinds of inputs that a region is set up for, tensors with strides among them. For any other, as a proxy of a
-tracer, the body is computed."""
+_PLAIN = (Tensor, nn.Parameter, *CONSTANTS)
+"""The types of inputs that a region is set up for, tensors with strides among them. For any other, the body is
+computed."""
+_TRACED = (Tensor, Proxy)
+"""Stand-ins for tensors, as tracers and modes of torch give them, are of other types that are derived from these."""
+NOT_CALLED = "it was not called"
 _MOST_COPIES = 2
 """So many set-ups of a region are held, for different numbers of threads."""
 _SETTING_UP = threading.RLock()  # the settings of Inductor and the levels of loggers belong to the process
+
+
+class EngineError(FxoptError, RuntimeError):
+    """An engine that computes another function, or nothing of it."""
 
 
 class FullError(FxoptError, RuntimeError):
@@ -52,6 +60,8 @@ class SetUp:
     """They share memory with the weights as they were, so that its address is not given to others."""
     calls: dict[Hashable, Call] = field(default_factory=dict)
     """By the kinds of inputs."""
+    refused: dict[Hashable, str] = field(default_factory=dict)
+    """The reasons why there is no call, by the kinds of inputs."""
     made: list[Any] = field(default_factory=list)
     """The objects of the engine, with copies of the weights, which the calls use."""
 
@@ -102,8 +112,12 @@ class EngineRegion(nn.Module):
         self._set_ups: dict[int, SetUp] = {}
         """By the number of threads."""
         self._parts: _Inside | None = None
-        self._failed: frozenset[Hashable] = frozenset()
-        """The kinds of inputs for which the engine failed."""
+        self._failed: dict[Hashable, str] = {}
+        """The reasons of failures of the engine, by the kinds of inputs."""
+        self._told_reasons: frozenset[str] = frozenset()
+        """The reasons that were given in a warning."""
+        self.by_hand = NOT_CALLED
+        """The reason why the last call was computed node by node; empty if the engine computed it."""
 
     @abstractmethod
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
@@ -122,12 +136,14 @@ class EngineRegion(nn.Module):
             return self.body(*inputs)
         tensors = self._tensors()
         if not self._may_run(inputs, tensors):
-            return self.body(*inputs)
+            return self._node_by_node(self._reason_against(inputs, tensors), inputs)
         kinds = _kinds_of(inputs)
-        if kinds in self._failed:
-            return self.body(*inputs)
         set_up = self._set_up(tensors)
         call = set_up.calls.get(kinds)
+        reason = "" if call is not None else self._failed.get(kinds) or set_up.refused.get(kinds)
+        if reason:
+            return self._node_by_node(reason, inputs)
+        self.__dict__["by_hand"] = ""  # which torch would look at for a microsecond
         try:
             if call is not None:
                 return call(*inputs)
@@ -135,11 +151,16 @@ class EngineRegion(nn.Module):
                 set_up.calls[kinds], found = self._call_for(set_up, inputs)
             return found
         except FullError as error:
-            set_up.calls[kinds] = self.body
+            set_up.refused[kinds] = str(error)
             warn(f"a region of {self._size} is computed node by node for such inputs: {error}")
-            return self.body(*inputs)
+            return self._node_by_node(str(error), inputs)
         except Exception as error:  # noqa: BLE001 - of the engine, or of the body, whose own call raises it again
             return self._computed_instead(error, kinds, inputs)
+
+    def _node_by_node(self, reason: str, inputs: tuple[Any, ...]) -> Any:
+        """Return the outputs of the body, and note the reason."""
+        self.by_hand = reason
+        return self.body(*inputs)
 
     def _set_up(self, tensors: list[Tensor]) -> SetUp:
         """Return the set-up for this number of threads and the weights as they are."""
@@ -154,14 +175,17 @@ class EngineRegion(nn.Module):
     def _computed_instead(self, error: Exception, kinds: Hashable, inputs: tuple[Any, ...]) -> Any:
         """Return the outputs of the body, which is computed for inputs of these kinds from now on."""
         found = self.body(*inputs)
-        self._failed |= {kinds}
         cause = getattr(error, "inner_exception", error)  # Dynamo wraps what the backend raised
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        reason = str(cause).strip().partition("\n")[0] or "no reason given"
+        line, _, _ = str(cause).strip().partition("\n")
+        reason = f"{type(cause).__name__}: {line or 'no reason given'}"
+        self.by_hand = self._failed[kinds] = f"{self.engine} failed: {reason}"
+        for set_up in self._set_ups.values():
+            set_up.calls.pop(kinds, None)
         warn(
             f"{self.engine} failed on a region of {self._size}, which is computed node by "
-            f"node for such inputs from now on: {type(cause).__name__}: {reason}"
+            f"node for such inputs from now on: {reason}"
         )
         return found
 
@@ -184,6 +208,39 @@ class EngineRegion(nn.Module):
             and not any(map(Tensor.is_inference, weights))
         )
 
+    def _reason_against(self, inputs: tuple[Any, ...], weights: list[Tensor]) -> str:
+        """Return the reason why the engine may not run; that of an input or weight which it never gets is told once."""
+        given = tree_leaves(inputs)
+        if torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *given) if isinstance(one, Tensor)):
+            return "gradients are recorded; call it under torch.inference_mode()"
+        if any(map(_IS_TRAINING, self._inside.modules)):
+            return "a module is in training mode; call eval()"
+        if any(self._inside.hooks) or _has_any_global_hook():
+            return "a hook of modules watches"
+        if torch.is_autocast_enabled("cpu"):
+            return "autocast is on"
+        for name, one in self._named(inputs):
+            if isinstance(one, Tensor) and (one.layout is not torch.strided or one.is_nested):
+                return f"the input {name} is {'nested' if one.is_nested else one.layout}; engines take dense tensors"
+        strange = next(((name, one) for name, one in self._named(inputs) if type(one) not in _PLAIN), None)
+        reason = ""
+        if strange is not None and not isinstance(strange[1], _TRACED):
+            reason = (
+                f"the input {strange[0]} holds a {type(strange[1]).__name__}; "
+                "give tensors and plain numbers, or tuples, lists and dicts of them"
+            )
+        elif any(map(Tensor.is_inference, weights)):
+            reason = "a weight is a tensor of inference mode, of which no write is seen; make the model outside of it"
+        if reason and reason not in self._told_reasons:
+            self._told_reasons |= {reason}
+            warn(f"{self.engine} is not given a region of {self._size}, which is computed node by node: {reason}")
+        return reason or "a mode, tracer or transformation of torch watches"
+
+    def _named(self, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+        """Yield the values in each input, with its name."""
+        for node, given in zip(self.body.graph.find_nodes(op="placeholder"), inputs):
+            yield from ((node.name, one) for one in tree_leaves(given))
+
     @property
     def _inside(self) -> _Inside:
         """The body and all modules in it, which stay the same."""
@@ -196,7 +253,7 @@ class EngineRegion(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the objects of the engine out of copies and pickles: they follow from the body."""
-        return {**self.__dict__, "_set_ups": {}, "_parts": None}
+        return {**self.__dict__, "_set_ups": {}, "_parts": None, "by_hand": NOT_CALLED}
 
     def extra_repr(self) -> str:
         calls = sum(node.op.startswith("call_") for node in self.body.graph.nodes)

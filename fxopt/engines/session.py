@@ -13,9 +13,8 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_flatten
 
 from fxopt.engines.flat import Flat, tensors_among
-from fxopt.engines.region import Call, EngineRegion, FullError, SetUp
+from fxopt.engines.region import Call, EngineError, EngineRegion, FullError, SetUp
 from fxopt.engines.runtimes import RUNTIMES, Runtime, Tensors, exported
-from fxopt.errors import FxoptError
 from fxopt.graph.nodes import TensorInfo
 
 DTYPES = frozenset({torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool})
@@ -25,10 +24,6 @@ _MOST_SESSIONS = 3
 """So many copies of the weights may be held for inputs of different sizes that have the same axes of size 1."""
 _BOUND = 1e-3
 """The error of a result, against its largest number, from which on it is no rounding."""
-
-
-class EngineError(FxoptError, RuntimeError):
-    """An engine that computes another function."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +81,16 @@ class SessionRegion(EngineRegion):
         return RUNTIMES[self.package]
 
     def _may_run(self, inputs: tuple[Any, ...], weights: list[Tensor]) -> bool:
-        return super()._may_run(inputs, weights) and all(
-            one.dtype in DTYPES and one.device.type == "cpu" and one.layout is torch.strided and one.numel()
-            for one in (*tensors_among(inputs), *weights)
-        )
+        tensors = (*tensors_among(inputs), *weights)
+        return super()._may_run(inputs, weights) and not any(map(_strangeness, tensors))
+
+    def _reason_against(self, inputs: tuple[Any, ...], weights: list[Tensor]) -> str:
+        if not super()._may_run(inputs, weights):
+            return super()._reason_against(inputs, weights)
+        named = [*self._named(inputs), *self.body.named_parameters(), *self.body.named_buffers()]
+        found = ((name, _strangeness(one)) for name, one in named if isinstance(one, Tensor))
+        name, strange = next(pair for pair in found if pair[1])
+        return f"{name} is {strange}; {self.engine} takes dense float32, integers and booleans on the CPU"
 
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
         session = self._session_for(set_up, inputs)
@@ -99,7 +100,7 @@ class SessionRegion(EngineRegion):
 
         def call(*inputs: Any) -> Any:
             if self.package == "openvino" and not all(one.isfinite().all() for one in tensors_among(inputs)):
-                return self.body(*inputs)  # OpenVINO gives numbers for NaN
+                return self._node_by_node("an input is not finite, and OpenVINO gives numbers for NaN", inputs)
             found = tuple(map(_laid_out, session.run(*tensors_among(inputs)), strides))
             return found[0] if is_one else found
 
@@ -132,6 +133,17 @@ class SessionRegion(EngineRegion):
         session = _Session(self._runtime.load(program, set_up.threads), structure, _sizes_of(program))
         set_up.made.append(session)
         return session
+
+
+def _strangeness(one: Tensor) -> str:
+    """Return the fact for which no engine takes a tensor; empty if there is none."""
+    if one.dtype not in DTYPES:
+        return str(one.dtype).removeprefix("torch.")
+    if one.device.type != "cpu":
+        return f"on {one.device}"
+    if one.layout is not torch.strided:
+        return str(one.layout).removeprefix("torch.")
+    return "" if one.numel() else "empty"
 
 
 def _structure_of(inputs: tuple[Any, ...]) -> Hashable:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fxopt.engines.compiled import INDUCTOR, compiler_of, compiling
+from fxopt.engines.compiled import INDUCTOR, Counted, compiler_of, compiling
 from fxopt.engines.flat import Flat, tensors_among
 from fxopt.engines.runtimes import RUNTIMES, Runtime, Tensors, exported, missing_of
 
@@ -55,9 +55,11 @@ class Engine:
 
 
 def _inductor(flat: Flat, tensors: Tensors) -> Callable[..., Tensors]:
+    backend = Counted()
     with compiling(1):
-        call = flat.around(torch.compile(flat.model))
+        call = flat.around(torch.compile(flat.model, backend=backend))
         call(*tensors)
+    backend.expect_graphs()
     return call
 
 

@@ -24,6 +24,7 @@ from fxopt.graph.operator_names import canonical
 from fxopt.graph.operator_table import DROPOUTS
 from fxopt.graph.operators import calls_torchs_own
 from fxopt.graph.tensor_state import tensors_held_by
+from fxopt.tracing.structure import tensors_of
 
 _FEWEST_CALLS = 2
 _DRAWING_MODULES = (nn.FractionalMaxPool2d, nn.FractionalMaxPool3d)
@@ -31,6 +32,8 @@ _DRAWING = frozenset({"gumbel_softmax", "multi_head_attention_forward",
                       "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
                       "fractional_max_pool3d", "fractional_max_pool3d_with_indices"})  # fmt: skip
 """Functions of torch that draw random numbers or may do so, and are no operators with the tag."""
+_READERS = (tensors_of, operator.getitem, getattr)
+"""Functions that give parts of a value."""
 _NAMES = 3
 
 
@@ -100,7 +103,7 @@ class RegionPass(Pass[Region]):
                 path = self._path_of(node)
                 if path is not None:
                     regions.setdefault(path, []).append(node)
-        return {path: calls for path, nodes in regions.items() if (calls := _of_tensors(nodes))}
+        return {path: calls for path, nodes in regions.items() if (calls := _of_tensors(_behind_containers(nodes)))}
 
     def _path_of(self, node: Node) -> str | None:
         """Return the outermost module that matches and whose call `node` is part of; None where there is none."""
@@ -189,6 +192,16 @@ class RegionPass(Pass[Region]):
             rewriter.erase(old)
             if tensor is not None:
                 rewriter.remove_unused_tensor(tensor)
+
+
+def _behind_containers(calls: list[Node]) -> list[Node]:
+    """Return the calls of a region without those at its start that take tensors out of a cache, tuple or dict."""
+    inside = set(calls)
+    for one in calls:
+        given = one.args[0] if one.target in _READERS else None
+        if isinstance(given, Node) and not is_tensor(given) and inside.isdisjoint(one.all_input_nodes):
+            inside.discard(one)
+    return [one for one in calls if one in inside]
 
 
 def _of_tensors(calls: list[Node]) -> list[Node]:

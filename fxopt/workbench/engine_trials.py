@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch.fx import GraphModule
 
 from fxopt.core import shared_copy
-from fxopt.engines import RUNTIMES, EngineRegion
+from fxopt.engines import RUNTIMES, EngineRegion, PlannedRegion
 from fxopt.errors import remarks
 from fxopt.evidence.latency import measure, measuring
 from fxopt.evidence.latency_report import LatencyReport
 from fxopt.evidence.numerics import NumericsReport, Original
+from fxopt.evidence.running import copied
 from fxopt.passes import CompileRegions, DelegateRegions, PackConvolutions, PackLinears, PlanRegions
 from fxopt.passes.regions import RegionPass
 from fxopt.workbench.workbench import Workbench
@@ -39,6 +40,7 @@ class EngineTrial:
 
     engine: str
     problem: str = ""
+    """The reason why the engine did not compute the graph, though it was asked to; then there is nothing else here."""
     seconds: float | None = None
     """Of the set-up, on the wall."""
     numerics: NumericsReport | None = None
@@ -54,10 +56,10 @@ class EngineTrial:
 
     def __str__(self) -> str:
         if self.problem:
-            return f"{self.engine}: {self.problem}"
-        told = [f"{self.engine} against packed layers: {self.latency.verdict}" if self.latency is not None else ""]
+            return f"{self.engine} does not compute the graph: {self.problem}"
+        told = [f"{self.engine} against packed layers: {self.latency.verdict}"] if self.latency is not None else []
         told += [f"outputs: {self.numerics.verdict}"] if self.numerics is not None else []
-        return "; ".join([*filter(None, told), f"set up in {self.seconds:.1f} s"])
+        return "; ".join([*(told or [self.engine]), f"set up in {self.seconds:.1f} s"])
 
 
 def keep_fastest(
@@ -78,12 +80,11 @@ def keep_fastest(
     best, kept = 1.0, choices
     for name, pass_ in passes.items():
         bench.choose(choices)
-        problem = hand_over(bench, pass_)
-        trial = (
-            EngineTrial(name, problem)
-            if problem
-            else _trial(name, bench, packed, original, args, kwargs, budget / len(passes))
-        )
+        trial = hand_over(name, bench, pass_, original, args, kwargs)
+        if not trial.problem:
+            latency = measure(packed, bench.current, args, kwargs, budget=budget / len(passes))
+            problem = by_hand(bench.current)
+            trial = EngineTrial(name, problem) if problem else replace(trial, latency=latency)
         if trial.pays and trial.latency is not None and trial.latency.ratio > best:
             best, kept = trial.latency.ratio, bench.choices
         trials.append(trial)
@@ -92,38 +93,48 @@ def keep_fastest(
     return tuple(trials)
 
 
-def hand_over(bench: Workbench, pass_: RegionPass) -> str:
-    """Put the graph into an engine in place of packed layers; return the reason if it cannot be, and leave it then."""
+def hand_over(
+    name: str,
+    bench: Workbench,
+    pass_: RegionPass,
+    original: Original,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> EngineTrial:
+    """Put the graph into an engine in place of packed layers, set it up, and judge its outputs.
+
+    Where the engine does not compute it, the reason is told, and packed layers stay.
+    """
     choices = bench.choices
     for one in (PlanRegions(), PackLinears(), PackConvolutions()):
         bench.turn_off(one)
     bench.turn_on(pass_)
-    if pass_.sites_on(bench.current):
-        return ""
-    misses = pass_.scan(bench.current).misses
-    bench.choose(choices)
-    return str(misses[0]) if misses else "it finds no region of two calls"
-
-
-def _trial(
-    name: str,
-    bench: Workbench,
-    packed: GraphModule,
-    original: Original,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    budget: float,
-) -> EngineTrial:
-    """Set up, judge and measure the graph as it is, with its region in an engine."""
+    if not pass_.sites_on(bench.current):
+        misses = pass_.scan(bench.current).misses
+        problem = str(misses[0]) if misses else "it finds no region of two calls"
+        bench.choose(choices)
+        return EngineTrial(name, problem)
     start = time.perf_counter()
     with remarks() as told:
         set_up(bench.current, args, kwargs)
-    seconds = time.perf_counter() - start
-    if told:
-        return EngineTrial(name, told[0])
-    with as_measured(bench.current):
-        numerics = original.compare(bench.current)
-    return EngineTrial(name, "", seconds, numerics, measure(packed, bench.current, args, kwargs, budget=budget))
+        seconds = time.perf_counter() - start
+        with as_measured(bench.current):
+            numerics = original.compare(bench.current)
+    problem = told[0] if told else by_hand(bench.current)
+    if problem:
+        bench.choose(choices)
+        return EngineTrial(name, problem)
+    return EngineTrial(name, "", seconds, numerics)
+
+
+def by_hand(gm: GraphModule) -> str:
+    """Return the reason why a region of `gm` was not computed by its engine at its last call; empty if all were."""
+    return next((one.by_hand for one in _handed_over(gm) if one.by_hand), "")
+
+
+def engine_of(gm: GraphModule) -> str:
+    """Return the names of the engines that computed regions of `gm` at their last calls; empty if there is none."""
+    return " and ".join(dict.fromkeys(one.engine for one in _handed_over(gm) if not one.by_hand))
 
 
 @contextmanager
@@ -132,7 +143,7 @@ def as_measured(gm: GraphModule) -> Iterator[None]:
 
     They are set up for these, and would be once more for others.
     """
-    if not _has_regions(gm):
+    if not _regions_of(gm):
         yield
         return
     with measuring(lambda: None), torch.inference_mode():
@@ -141,10 +152,16 @@ def as_measured(gm: GraphModule) -> Iterator[None]:
 
 def set_up(gm: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Set up the regions of `gm` in engines as a measurement calls them, of which the seconds for it are no part."""
-    if _has_regions(gm):
+    if _regions_of(gm):
+        args, kwargs = copied((args, kwargs))  # a graph may write to its inputs
         with as_measured(gm):
             gm(*args, **kwargs)
 
 
-def _has_regions(gm: GraphModule) -> bool:
-    return any(isinstance(module, EngineRegion) for module in gm.modules())
+def _regions_of(gm: GraphModule) -> list[EngineRegion]:
+    return [module for module in gm.modules() if isinstance(module, EngineRegion)]
+
+
+def _handed_over(gm: GraphModule) -> list[EngineRegion]:
+    """Return the regions that engines outside this package compute: all but those with a plan."""
+    return [one for one in _regions_of(gm) if not isinstance(one, PlannedRegion)]

@@ -40,6 +40,8 @@ from fxopt.workbench.engine_trials import (
     Engine,
     EngineTrial,
     as_measured,
+    by_hand,
+    engine_of,
     hand_over,
     keep_fastest,
     passes_for,
@@ -106,6 +108,10 @@ class OptimizeReport:
     """The graph in each engine against that with packed layers, where engines were asked for; the fastest is kept."""
     tuning: Tuning | None = None
     """The decision on the sites of each pass, with its evidence, where `autotune` was asked for."""
+    engine: str = ""
+    """The engine that computed the graph for the inputs; empty where torch calls its nodes."""
+    by_hand: str = ""
+    """The reason why a region of the graph that is meant for an engine was computed node by node, where one was."""
 
     def __str__(self) -> str:
         lines = [f"level {self.level}: {self._sites} sites rewritten in {self.seconds:.1f} s"]
@@ -122,6 +128,10 @@ class OptimizeReport:
         if self.planning is not None and not _is_faster(self.planning):
             lines.append(f"  left out: PlanRegions, which is not shown to be faster ({self.planning.verdict})")
         lines += [f"  {one}" for one in self.engines]
+        if self.engine:
+            lines.append(f"computed by {self.engine}")
+        elif self.engines or self.by_hand:
+            lines.append("computed by torch, node by node" + (f": {self.by_hand}" if self.by_hand else ""))
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")
@@ -208,8 +218,9 @@ def optimize(
             planned = _plan_if_faster(bench, args, kwargs, budget / 2)
         if handing and measured:
             trials = keep_fastest(bench, handing, args, kwargs, budget)
-        for one in handing.values() if not measured else ():
-            hand_over(bench, one)
+        elif handing:
+            judge = Original(bench.pristine, [(args, kwargs)])
+            trials = tuple(hand_over(name, bench, one, judge, args, kwargs) for name, one in handing.items())
     seconds = time.perf_counter() - start
     original = Original(bench.pristine, [(args, kwargs)])
     with as_measured(bench.current):
@@ -219,7 +230,10 @@ def optimize(
     latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
     if choices is None and latency is not None and latency.shown and latency.ratio < 1:
         bench.reverse_all()
-    report = OptimizeReport(level, bench.states, slower, merging, numerics, latency, seconds, planned, trials, tuning)
+    engine_told = engine_of(bench.current), by_hand(bench.current)
+    report = OptimizeReport(
+        level, bench.states, slower, merging, numerics, latency, seconds, planned, trials, tuning, *engine_told
+    )
     return Optimized(bench.current, report, bench.choices)
 
 

@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import fxopt
 from fxopt.engines import CompiledRegion
-from fxopt.engines.region import _as_they_are
+from fxopt.engines.region import NOT_CALLED, _as_they_are
+from fxopt.errors import remarks
 
 X = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
 
@@ -128,6 +130,67 @@ def test_inputs_of_any_structure_are_taken() -> None:
     for _ in range(3):
         one((X.clone(), 2))
     assert len(next(iter(one._set_ups.values())).calls) == 3
+
+
+@torch.no_grad()
+def test_an_input_that_no_engine_is_given_is_told_once_by_its_name() -> None:
+    one, linear, calls = region()
+    scaled = torch.fx.Graph()
+    scaled.output(scaled.call_method("mul", (scaled.placeholder("x"), scaled.placeholder("factor"))))
+    other = CompiledRegion(torch.fx.GraphModule({}, scaled).eval(), "eager")
+    assert other.by_hand == NOT_CALLED
+    with pytest.warns(fxopt.FxoptWarning, match="the input factor holds a float64; give tensors and plain"):
+        other(X, np.float64(2))
+    torch.testing.assert_close(other(X, np.float64(3)), X * 3)
+    assert other.by_hand.startswith("the input factor holds a float64")
+    other(X, 2.0)
+    assert not other.by_hand
+    with torch.inference_mode():
+        linear.weight = nn.Parameter(torch.randn(4, 8))
+        with pytest.warns(fxopt.FxoptWarning, match="a weight is a tensor of inference mode"):
+            one(X)
+    assert not calls
+
+
+@torch.no_grad()
+def test_whoever_watches_is_noted_and_not_warned() -> None:
+    one, linear, _ = region()
+    with torch.enable_grad():
+        one(X)
+    assert one.by_hand.startswith("gradients are recorded")
+    with linear.register_forward_hook(lambda module, args, result: None):
+        one(X)
+    assert one.by_hand == "a hook of modules watches"
+    with torch.device("cpu"):
+        one(X)
+    assert one.by_hand == "a mode, tracer or transformation of torch watches"
+    one(X)
+    assert not one.by_hand
+
+
+@torch.no_grad()
+def test_a_compiler_that_compiles_nothing_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, _, calls = region()
+    monkeypatch.setattr("torch.compile", lambda body, backend: body)
+    with pytest.warns(fxopt.FxoptWarning, match="torch.compile compiled nothing"):
+        one(X)
+    assert (
+        one.by_hand
+        == "torch.compile failed: EngineError: torch.compile compiled nothing, and called the model as it is"
+    )
+    assert not calls
+
+
+@torch.no_grad()
+def test_a_compiler_that_is_full_is_told() -> None:
+    one = CompiledRegion(torch.fx.symbolic_trace(nn.Sequential(nn.Sigmoid(), nn.Tanh()).eval()), "eager")
+    x = X[:, 0]
+    with remarks() as told:
+        for _ in range(torch._dynamo.config.cache_size_limit + 2):
+            x = x[None]
+            torch.testing.assert_close(one(x), x.sigmoid().tanh())
+    assert "torch.compile failed on a region of 4 nodes" in told[0]
+    assert "limit" in one.by_hand
 
 
 @torch.no_grad()

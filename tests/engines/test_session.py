@@ -124,6 +124,7 @@ def test_where_no_session_is_left_for_a_size_the_region_is_computed(given: Given
         "each with a copy of the weights; pad the inputs to fewer sizes"
     )
     assert torch.equal(one(X, 5), X * 5)
+    assert one.by_hand.startswith("3 sessions of Engine for other inputs are held")
     assert len(loaded) == 3
     assert "failed" not in repr(one)
 
@@ -178,6 +179,7 @@ def test_numbers_of_other_types_are_computed_node_by_node(given: Given) -> None:
     one, net = region()
     net.double()
     assert one(X.double())[0].dtype == torch.float64
+    assert one.by_hand == "x is float64; Engine takes dense float32, integers and booleans on the CPU"
     assert not loaded
 
 
@@ -186,6 +188,7 @@ def test_an_empty_batch_is_computed_node_by_node(given: Given) -> None:
     loaded = given()
     one, _ = region()
     assert one(torch.randn(0, 8))[0].shape == (0, 4)
+    assert one.by_hand.startswith("x is empty")
     assert not loaded
 
 
@@ -195,8 +198,10 @@ def test_openvino_is_not_asked_about_inputs_that_are_not_finite(given: Given, mo
     monkeypatch.setitem(runtimes.RUNTIMES, "openvino", runtimes.RUNTIMES["onnxruntime"])
     one = SessionRegion(region()[0].body, "openvino")
     one(X)
+    assert not one.by_hand
     y, _ = one(torch.full_like(X, torch.nan))
     assert y.isnan().all()
+    assert one.by_hand == "an input is not finite, and OpenVINO gives numbers for NaN"
 
 
 @torch.no_grad()

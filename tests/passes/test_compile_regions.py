@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,11 @@ import fxopt
 from fxopt.engines import CompiledRegion
 from fxopt.engines import compiled as compiled_file
 from fxopt.errors import ArgumentError
+from fxopt.evidence.running import copied
+from fxopt.graph.nodes import info_of
 from fxopt.testing import LAWS, Case, Law, check, title
+from fxopt.tracing.structure import tensors_of
+from tests.engines.caches import Step, caches
 from tests.examples import EXAMPLES, Example
 from tests.quick import one_of_four
 
@@ -137,6 +142,29 @@ def test_a_region_of_other_passes_is_compiled_with_their_work() -> None:
         torch.testing.assert_close(gm(X), expected)
     fxopt.PackLinears()(gm, reverse=True)
     assert PASS.sites_on(gm)
+    PASS(gm, reverse=True)
+    assert fxopt.fingerprint(gm) == before
+
+
+@pytest.mark.parametrize("kind", caches())
+@torch.no_grad()
+def test_tensors_are_taken_out_of_a_cache_in_front_of_the_region(kind: str) -> None:
+    x, past = torch.randn(1, 8), caches()[kind]
+    gm = fxopt.capture(Step().eval(), (x, past))
+    before, expected = fxopt.fingerprint(gm), gm(x, past)
+    (match,) = PASS.scan(gm).matches
+    assert all(info_of(node) is not None for node in match.inputs)
+    PASS(gm)
+    (region,) = (one for one in gm.modules() if isinstance(one, CompiledRegion))
+    given = copied(past)
+    for _ in range(2):
+        found = gm(x, given)
+        assert not region.by_hand
+        torch.testing.assert_close(tensors_of(found), tensors_of(expected))
+        assert all(map(torch.equal, tensors_of(given), tensors_of(past)))  # as the model leaves it
+    if kind != "an object":
+        assert found[1][0][1] is tensors_of(given)[1]
+    torch.testing.assert_close(tensors_of(pickle.loads(pickle.dumps(gm))(x, given)), tensors_of(expected))
     PASS(gm, reverse=True)
     assert fxopt.fingerprint(gm) == before
 

@@ -14,7 +14,10 @@ import fxopt
 from fxopt.engines import SessionRegion, runtimes
 from fxopt.engines.runtimes import Runtime
 from fxopt.errors import ArgumentError
+from fxopt.evidence.running import copied
 from fxopt.testing import LAWS, Case, Law, check, title
+from fxopt.tracing.structure import tensors_of
+from tests.engines.caches import Step, caches
 from tests.examples import EXAMPLES, Example
 from tests.quick import one_of_four
 
@@ -58,6 +61,23 @@ def test_a_region_is_one_call_of_the_engine_and_comes_back() -> None:
     with torch.inference_mode():
         torch.testing.assert_close(gm(X), expected)
     assert region._set_ups, "the engine computed it"
+    PASS(gm, reverse=True)
+    assert fxopt.fingerprint(gm) == before
+
+
+@pytest.mark.parametrize("kind", caches())
+def test_tensors_are_taken_out_of_a_cache_in_front_of_the_region(kind: str) -> None:
+    x, past = torch.randn(1, 8), caches()[kind]
+    gm = fxopt.capture(Step().eval(), (x, past))
+    before, expected = fxopt.fingerprint(gm), gm(x, past)
+    PASS(gm)
+    (region,) = (one for one in gm.modules() if isinstance(one, SessionRegion))
+    given = copied(past)
+    with torch.inference_mode():
+        found = gm(x, given)
+    assert not region.by_hand
+    torch.testing.assert_close(tensors_of(found), tensors_of(expected))
+    assert all(map(torch.equal, tensors_of(given), tensors_of(past)))
     PASS(gm, reverse=True)
     assert fxopt.fingerprint(gm) == before
 

@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -114,6 +115,12 @@ def measured_by(monkeypatch: pytest.MonkeyPatch, measure: Any) -> None:
         monkeypatch.setattr(f"fxopt.workbench.{module}.measure", measure)
 
 
+def in_place(body: GraphModule, backend: Any) -> GraphModule:
+    """Stands for `torch.compile` with a backend that calls the graph as it is."""
+    backend.graphs += 1
+    return body
+
+
 @pytest.mark.parametrize(("seconds", "compiles"), [(0.5, True), (2.0, False)])
 def test_the_graph_is_compiled_only_where_that_is_faster(
     monkeypatch: pytest.MonkeyPatch, seconds: float, compiles: bool
@@ -121,14 +128,54 @@ def test_the_graph_is_compiled_only_where_that_is_faster(
     answers = iter([report_of([Round(1.0, seconds, 1.0)] * 9), report_of([Round(1.0, 0.4, 1.0)] * 9)])
     measured_by(monkeypatch, lambda *args, **kwargs: next(answers))
     monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
-    monkeypatch.setattr("torch.compile", lambda body, backend: body)  # Inductor itself is tested with its pass
+    monkeypatch.setattr("torch.compile", in_place)  # Inductor itself is tested with its pass
     module, report, choices = fxopt.optimize(net(), X, engine="inductor")
     kinds = {type(one).__name__ for one in module.children()}
     assert ("CompiledRegion" in kinds) == compiles
     assert ("PackedConv2d" in kinds) != compiles
     assert ("inductor against packed layers: 2.00x faster" in str(report)) == compiles
+    assert report.engine == ("torch.compile" if compiles else "")
+    assert ("\ncomputed by torch.compile\n" in str(report)) == compiles
     again = fxopt.optimize(net(), X, engine="inductor", choices=choices, measured=False)
     assert ("CompiledRegion" in {type(one).__name__ for one in again.module.children()}) == compiles
+
+
+def test_no_engine_is_named_where_none_computed_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps an engine from it, the report says so, and packed layers stay."""
+    measured_by(monkeypatch, lambda *args, **kwargs: report_of([Round(1.0, 0.4, 1.0)] * 9))
+    monkeypatch.setattr("fxopt.workbench.optimize._pack_if_faster", lambda *args: ())
+    monkeypatch.setattr("torch.compile", lambda body, backend: body)
+    for measured in (True, False):
+        module, report, _ = fxopt.optimize(net(), X, engine="inductor", measured=measured)
+        (trial,) = report.engines
+        assert "torch.compile compiled nothing, and called the model as it is" in trial.problem
+        assert (trial.seconds, trial.numerics, trial.latency, report.engine) == (None,) * 3 + ("",)
+        assert "\n  inductor does not compute the graph: torch.compile failed" in str(report)
+        assert "\ncomputed by torch, node by node\n" in str(report)
+        assert any(isinstance(one, PackedConv2d) for one in module.children())
+
+
+def test_an_input_that_an_engine_is_not_given_is_named_in_the_report() -> None:
+    graph = torch.fx.Graph()
+    x = graph.call_method("mul", (graph.placeholder("x"), graph.placeholder("factor")))
+    graph.output(graph.call_method("sin", (x,)))
+    gm = torch.fx.GraphModule({}, graph).eval()
+    gm = fxopt.annotate(gm, X, np.float64(2))
+    _, report, _ = fxopt.optimize(gm, (X, np.float64(2)), engine="inductor", measured=False)
+    assert "the input factor holds a float64; give tensors and plain numbers" in str(report)
+    assert not report.engine
+
+
+def test_choices_that_name_an_engine_are_told_where_it_does_not_compute_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", in_torch(torch.clone))
+    _, report, choices = fxopt.optimize(net(), X, engine="onnxruntime", measured=False)
+    assert report.engine == "Engine"
+    assert "\ncomputed by Engine\n" in str(report)
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", in_torch(lambda one: one + 1))
+    with pytest.warns(fxopt.FxoptWarning, match="its result is off by 1"):
+        _, report, _ = fxopt.optimize(net(), X, engine="onnxruntime", choices=choices, measured=False)
+    assert not report.engine
+    assert "computed by torch, node by node: Engine failed: EngineError: its result is off by 1" in str(report)
 
 
 def in_torch(change: Callable[[torch.Tensor], torch.Tensor]) -> Runtime:
@@ -187,9 +234,9 @@ def test_an_engine_that_fails_or_computes_another_function_is_left_out(monkeypat
 def test_it_is_compiled_before_it_is_measured_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def compiled(body: torch.fx.GraphModule, backend: str) -> torch.fx.GraphModule:
+    def compiled(body: GraphModule, backend: Any) -> GraphModule:
         made.append(torch.get_num_threads())
-        return body
+        return in_place(body, backend)
 
     def measure(*args: Any, **kwargs: Any) -> Any:
         before = len(made)
