@@ -28,6 +28,7 @@ from fxopt.core import (
 from fxopt.display import before_the_first as _before_the_first
 from fxopt.passes import (
     ALL_PASSES,
+    CastLinearsToBFloat16,
     ChangeAddmmToLinear,
     ChangeTrueDivToMulByInverse,
     CompileRegions,
@@ -48,6 +49,7 @@ from fxopt.passes import (
     PackConvolutions,
     PackLinears,
     PlanRegions,
+    QuantizeLinears,
     RemoveIdentities,
     ShareCommonSubexpressions,
     registered_passes,
@@ -63,6 +65,7 @@ __all__ = [
     "ALL_PASSES",
     "CaptureError",
     "CaptureReport",
+    "CastLinearsToBFloat16",
     "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",
     "CompileRegions",
@@ -93,6 +96,7 @@ __all__ = [
     "PackLinears",
     "Pass",
     "PlanRegions",
+    "QuantizeLinears",
     "Recipe",
     "RecipeError",
     "RemoveIdentities",

@@ -12,6 +12,7 @@ from fxopt.evidence.output_report import OutputReport
 from fxopt.evidence.parameters import ParameterRow, ParameterTable, Totals, parameter_table
 from fxopt.evidence.running import EvidenceError, RunStoppedError, stopping_unless
 from fxopt.evidence.site import SiteReport, site_report
+from fxopt.evidence.spans import spans_of
 from fxopt.evidence.statements import lines_of, statements_of
 from fxopt.evidence.work import work_costs
 
@@ -44,6 +45,7 @@ __all__ = [
     "parameter_table",
     "report_of",
     "site_report",
+    "spans_of",
     "statements_of",
     "stopping_unless",
     "work_costs",

@@ -49,6 +49,7 @@ class PackedLayer(nn.Module):
 
     weight: nn.Parameter
     bias: nn.Parameter | None
+    most_of_a_row = MOST_OF_A_ROW
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class PackedLayer(nn.Module):
         self.activation = activation
         self.other_first = other_first
         self._packed: dict[Hashable, PackedWeight] = {}
-        self._one_row = weight.shape[1] if weight.numel() <= MOST_OF_A_ROW else 0
+        self._one_row = weight.shape[1] if weight.numel() <= self.most_of_a_row else 0
         """So many numbers of the input are one row, which torch multiplies faster; 0 where it does not."""
 
     def forward(self, input: Tensor, other: Tensor | None = None) -> Tensor:
@@ -162,8 +163,8 @@ class PackedLayer(nn.Module):
         """Return the rest of the way in which the weight is packed, which follows from `x`."""
 
     @abstractmethod
-    def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
-        """Return a copy of the weight that is packed for `x`."""
+    def _pack(self, weight: Tensor, x: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Return a copy of the weight that is packed for `x`; in a tuple, with the tensors that it needs beside it."""
 
     def by_torch(self, x: Tensor, other: Tensor | None = None) -> Tensor:
         """Compute all by torch's own functions, as before the layer was packed."""

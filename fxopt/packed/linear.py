@@ -63,7 +63,7 @@ class PackedLinear(PackedLayer):
     def _size(self, x: Tensor) -> Hashable:
         return None
 
-    def _pack(self, weight: Tensor, x: Tensor) -> Tensor:
+    def _pack(self, weight: Tensor, x: Tensor) -> Tensor | tuple[Tensor, ...]:
         packed: Tensor = _reorder(weight.contiguous(), None)
         return packed
 

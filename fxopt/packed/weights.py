@@ -24,6 +24,8 @@ class PackedWeight:
     version: int
     is_bounded: bool
     """As of `fxopt.packed.bounds`."""
+    beside: tuple[Tensor, ...] = ()
+    """Tensors that follow from the weight as well, as the scales of its integers."""
 
     def is_of(self, weight: Tensor) -> bool:
         """Check that `weight` is the one that was packed, unwritten since.
@@ -45,12 +47,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_PACKING._at_fork_reinit)  # type: ignore[attr-defined]  # as of Python's own locks
 
 
-def packed_weight(weight: Tensor, form: Hashable, pack: Callable[[Tensor], Tensor]) -> PackedWeight:
+def packed_weight(
+    weight: Tensor, form: Hashable, pack: Callable[[Tensor], Tensor | tuple[Tensor, ...]]
+) -> PackedWeight:
     """Return the packed copy of `weight`, the same for all who ask while one of them holds it.
 
     Args:
         form: tells the ways apart in which one weight may be packed.
-        pack: makes the copy.
+        pack: makes the copy, or a tuple of the copy and the tensors beside it.
     """
     # memory, shape and version are the key: a parameter that shares them holds the same numbers
     key = (weight.data_ptr(), weight._version, weight.dtype, tuple(weight.shape), weight.stride(), form)
@@ -59,6 +63,8 @@ def packed_weight(weight: Tensor, form: Hashable, pack: Callable[[Tensor], Tenso
         if known is None or not known.is_of(weight):
             with torch.inference_mode(False), torch.no_grad():
                 source = weight.detach()
-                known = PackedWeight(pack(source), source, weight._version, is_bounded(source))
+                packed = pack(source)
+                tensor, *beside = packed if isinstance(packed, tuple) else (packed,)
+                known = PackedWeight(tensor, source, weight._version, is_bounded(source), tuple(beside))
             _KNOWN[key] = known
         return known

@@ -3,6 +3,7 @@
 from typing import Any
 
 from fxopt.core import Pass
+from fxopt.passes.cast_linears_to_bfloat16 import CastLinearsToBFloat16
 from fxopt.passes.change_addmm_to_linear import ChangeAddmmToLinear
 from fxopt.passes.change_true_div_to_mul_by_inverse import ChangeTrueDivToMulByInverse
 from fxopt.passes.compile_regions import CompileRegions
@@ -25,6 +26,7 @@ from fxopt.passes.merge_linears import MergeLinears
 from fxopt.passes.pack_convolutions import PackConvolutions
 from fxopt.passes.pack_linears import PackLinears
 from fxopt.passes.plan_regions import PlanRegions
+from fxopt.passes.quantize_linears import QuantizeLinears
 from fxopt.passes.share_common_subexpressions import ShareCommonSubexpressions
 from fxopt.rules import Rule
 
@@ -73,6 +75,7 @@ def registered_passes() -> tuple[type[Pass[Any]], ...]:
 
 __all__ = [
     "ALL_PASSES",
+    "CastLinearsToBFloat16",
     "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",
     "CompileRegions",
@@ -94,6 +97,7 @@ __all__ = [
     "PackConvolutions",
     "PackLinears",
     "PlanRegions",
+    "QuantizeLinears",
     "RemoveIdentities",
     "ShareCommonSubexpressions",
     "others_installed",

@@ -16,6 +16,7 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core import (
+    Condition,
     Conditions,
     GraphIndex,
     Layer,
@@ -126,13 +127,29 @@ def with_calls_behind(
         found = added
         if not activated_sum:
             return found
-    reshaped = _reshape_behind(layer.node, index) if reshape_between else None
+    return with_activation_behind(found, index, reshape_between=reshape_between)
+
+
+def with_activation_behind(found: LayerToPack, index: GraphIndex, *, reshape_between: bool = False) -> LayerToPack:
+    """Return `found` with the activation behind its result that can be computed with it.
+
+    Args:
+        reshape_between: whether the activation may read a reshape of the result.
+    """
+    reshaped = _reshape_behind(found.anchor, index) if reshape_between else None
     activation = _activation_behind(reshaped or found.result, index)
     if activation is None:
         return found
     node, form = activation
     behind = (*found.behind, node)
-    return LayerToPack(layer.node, layer, found.other, found.other_first, form, behind, reshaped)
+    return LayerToPack(found.anchor, found.layer, found.other, found.other_first, form, behind, reshaped)
+
+
+def float32_condition(layer: Layer) -> Condition:
+    """Require that the weight of `layer` is of float32, which is to be rounded."""
+    return layer.weight.dtype == torch.float32 or Unmet(
+        f"the weight of {layer.name} is {layer.weight.dtype}", actual=str(layer.weight.dtype), needed="float32"
+    )
 
 
 def put_packed(match: LayerToPack, packed: PackedLayer, rewriter: Rewriter) -> None:
@@ -165,7 +182,12 @@ def explain_packing(match: LayerToPack) -> str:
     weight = match.layer.weight
     shape = " x ".join(map(str, weight.shape))
     size = weight.nbytes / 1e6
-    text = f"{match.anchor.name} reads its {shape} weights block by block from a packed copy ({size:.3g} MB more)"
+    return sentence_on(match, f"reads its {shape} weights block by block from a packed copy ({size:.3g} MB more)")
+
+
+def sentence_on(match: LayerToPack, effect: str) -> str:
+    """Return the sentence with `effect`, and with the calls that go into that of the layer."""
+    text = f"{match.anchor.name} {effect}"
     if match.padded is not None:
         text += f", pads as {match.padded.name} does"
     if match.other is not None:

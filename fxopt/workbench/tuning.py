@@ -13,9 +13,9 @@ from typing import Any
 
 from torch.fx import GraphModule
 
+from fxopt.core import Pass
 from fxopt.evidence.node_times import NodeTimes, node_times
 from fxopt.graph.nodes import TensorInfo, info_of
-from fxopt.passes import PackLinears
 from fxopt.passes.packing import LayerToPack
 
 _TURNS, _ROUNDS = 3, 3
@@ -45,18 +45,25 @@ class SiteTime:
 
 
 def packing_times(
-    before: GraphModule, after: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any], *, budget: float = 10.0
+    pass_: Pass[LayerToPack],
+    before: GraphModule,
+    after: GraphModule,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    budget: float = 10.0,
 ) -> list[SiteTime]:
-    """Measure the effect of `PackLinears` between `before` and `after`, in CPU time of one thread.
+    """Measure the effect of a pass that packs linears between `before` and `after`, in CPU time of one thread.
 
     Args:
+        pass_: `PackLinears`, or one that packs them in another dtype.
         before: a graph in which the pass matches.
         after: the same with all its sites on.
         budget: seconds for all measurements.
     """
     kinds: dict[tuple[str, tuple[Any, ...]], list[LayerToPack]] = defaultdict(list)
     packed = {node.name: str(node.target) for node in after.graph.nodes if node.op == "call_module"}
-    for match in PackLinears().scan(before).matches:
+    for match in pass_.scan(before).matches:
         module = after.get_submodule(packed[match.site])
         info = info_of(match.layer.input) if match.layer.input is not None else None
         kinds[str(module), tuple(info.shape) if isinstance(info, TensorInfo) else ()].append(match)

@@ -402,6 +402,8 @@ MODELS: list[tuple[Pass[Any], dict[str, nn.Module], Callable[..., Any]]] = [
     (fxopt.FuseGelu(), {"a": ACT2FN["gelu_new"]}, lambda m, x, f: f(m.a(x))),
     (fxopt.FuseRMSNorm(), {"a": LlamaRMSNorm(8)}, lambda m, x, f: f(m.a(x))),
     (fxopt.FuseAttention(), {}, lambda m, x, f: f(attention(x.view(1, 1, 4, 8)))),
+    (fxopt.CastLinearsToBFloat16(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x))),
+    (fxopt.QuantizeLinears(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x))),
     (fxopt.JoinLinears(), {"a": nn.Linear(8, 16), "b": nn.Linear(16, 8)}, lambda m, x, f: f(m.b(m.a(x)))),
     (DIVIDE, {}, lambda m, x, f: f(x / 3)),
     (fxopt.FoldScaleInLinear(), {"a": nn.Linear(8, 8)}, lambda m, x, f: f(m.a(x) * 3.0)),

@@ -8,19 +8,21 @@ from pathlib import Path
 import fxopt
 from fxopt import (
     ALL_PASSES,
+    CastLinearsToBFloat16,
     CompileRegions,
     DelegateRegions,
     JoinLinears,
     MergeLinears,
     Pass,
     PlanRegions,
+    QuantizeLinears,
     Rule,
     RuleSet,
 )
 from fxopt.passes import _classes
 
-ON_REQUEST = {CompileRegions, DelegateRegions, JoinLinears, PlanRegions}
-"""Passes that the page does not run by itself: three make one node of many, one differs with infinities."""
+ON_REQUEST = {CastLinearsToBFloat16, CompileRegions, DelegateRegions, JoinLinears, PlanRegions, QuantizeLinears}
+"""Passes that the page does not run by itself: three make one node of many, three are approximate."""
 
 
 def imported_by(module: str) -> set[str]:

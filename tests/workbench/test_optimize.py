@@ -17,7 +17,7 @@ from fxopt.engines import RUNTIMES, PlannedRegion, SessionRegion
 from fxopt.engines.runtimes import Runtime
 from fxopt.evidence import NodeTimes, latency
 from fxopt.evidence.latency_report import Round, report_of
-from fxopt.packed import PackedConv2d, PackedLinear
+from fxopt.packed import BFloat16Linear, PackedConv2d, PackedLinear, supports
 from fxopt.workbench.tuning import _ratio, packing_times
 
 X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
@@ -86,6 +86,26 @@ def test_linears_are_merged_only_where_that_is_faster(
     assert ("MergeLinears makes it 2.00x slower" in str(report)) == (seconds == 2.0)
 
 
+@pytest.mark.skipif(not supports(torch.bfloat16), reason="needs instructions for bfloat16")
+@pytest.mark.parametrize(("ratio", "kinds"), [(2.0, [BFloat16Linear] * 2), (0.5, [nn.Linear] * 2)])
+def test_linears_multiply_in_bfloat16_where_approximate_is_asked_for_and_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, ratio: float, kinds: list[type[nn.Module]]
+) -> None:
+    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda matches, before, after: ratio)
+    faster = report_of([Round(1.0, 0.5, 1.0)] * 9)
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: faster)
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval(), torch.randn(3, 8)
+    module, report, choices = fxopt.optimize(model, x, level="approximate")
+    assert [type(one) for one in module.children() if isinstance(one, nn.Linear | BFloat16Linear)] == kinds
+    again = fxopt.optimize(model, x, level="approximate", choices=choices, measured=False)
+    with torch.inference_mode():
+        assert torch.equal(again.module(x), module(x))
+    assert ("differs, within" in str(report)) == (ratio > 1)
+    assert ("_0: " in str(report)) == (ratio < 1)
+    rounding = fxopt.optimize(model, x, measured=False)
+    assert not any(isinstance(one, BFloat16Linear) for one in rounding.module.children())
+
+
 def test_without_time_to_measure_nothing_is_said_to_be_slower() -> None:
     module, report, _ = fxopt.optimize(net(), X, budget=0.0)
     assert isinstance(module.get_submodule("0"), PackedConv2d)
@@ -97,7 +117,7 @@ def test_packed_layers_that_are_alike_are_timed_together() -> None:
     x = torch.randn(3, 8)
     gm = fxopt.capture(model, (x,))
     packed = fxopt.PackLinears()(shared_copy(gm))
-    first, second = packing_times(gm, packed, (x,), {})
+    first, second = packing_times(fxopt.PackLinears(), gm, packed, (x,), {})
     assert (first.sites, second.sites, first.shape) == (("_0", "_2"), ("_4",), ("batch", 8))
     assert min(first.ratio, second.ratio) > 0
 

@@ -1,0 +1,135 @@
+"""Linear layers multiply integers of 8 bits: a quarter of the bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from torch import nn
+from torch.fx import Node
+
+from fxopt.core import (
+    LINEAR_CALLS,
+    Conditions,
+    Exactness,
+    GraphIndex,
+    LinearLayer,
+    Miss,
+    Pass,
+    Rewriter,
+    Unmet,
+    decide,
+    layer_of,
+)
+from fxopt.errors import ArgumentError
+from fxopt.packed import Int8Linear, multiplies_int8
+from fxopt.packed.int8 import Span
+from fxopt.passes.packing import (
+    LayerToPack,
+    float32_condition,
+    packing_conditions,
+    put_packed,
+    sentence_on,
+    with_activation_behind,
+)
+
+
+class QuantizeLinears(Pass[LayerToPack]):
+    """Replace `act(x W^T + b)` of float32 with `act(s t (q_x - z) q_W^T + b)`, of integers `q_x`, `q_W` of 8 bits.
+
+    Each row of `W` is `s q_W`, with `s` a 127th of its largest absolute value; `x` is `t (q_x - z)`, with `t` a 255th
+    of the span of its numbers. Both are rounded, by at most half a step, so a result is off by about 1 % of the
+    largest, and by more where a few numbers of `x` are much larger than the rest, as in the inner layers of large
+    language models. So the pass is `APPROXIMATE`, and runs on request alone. Measure the error on real weights and
+    inputs (`fxopt.evidence.compare_outputs`) before you use it.
+
+    It pays because a weight has a quarter of the bytes, and a processor with VNNI multiplies four times the numbers at
+    once; without VNNI it has no sites, since sums would be cut. The parameters stay as they are, in float32; a packed
+    copy of integers stands beside them, a quarter of their size. It is for inference, as `PackLinears` is.
+
+    Args:
+        spans: the least and the largest number of inputs, by the name of the node that makes them, as
+            `fxopt.evidence.spans_of` measures them over inputs of yours: static quantization. Larger numbers are cut.
+            Without it, quantization is dynamic: each call looks for the span of its own input, all rows together, so
+            that the result of one row depends a little on the others.
+
+    Raises:
+        ArgumentError: a span is no pair of finite numbers in order.
+
+    >>> import torch, fxopt
+    >>> model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU()).eval()
+    >>> gm = fxopt.capture(model, (torch.rand(2, 8),))
+    >>> dynamic = fxopt.QuantizeLinears()
+    >>> [match.site for match in dynamic.scan(gm).matches]
+    ['_0']
+    >>> static = fxopt.QuantizeLinears(fxopt.evidence.spans_of(gm, [torch.rand(2, 8), torch.rand(2, 8)]))
+    >>> [match.site for match in static.scan(gm).matches]
+    ['_0']
+    """
+
+    label = "Quantize linears"
+    needs = "a Linear of float32 on a CPU"
+
+    targets = (nn.Linear, *LINEAR_CALLS)
+
+    def __init__(self, spans: Mapping[str, Span] | Iterable[tuple[str, Span]] | None = None) -> None:
+        self.spans = (
+            None if spans is None else tuple(sorted((name, _span(name, one)) for name, one in dict(spans).items()))
+        )
+
+    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
+        layer = layer_of(node, index)
+        return decide(node, self._conditions(layer, index)) if isinstance(layer, LinearLayer) else None
+
+    def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
+        yield from packing_conditions(layer, nn.Linear, index)
+        yield float32_condition(layer)
+        yield multiplies_int8() or Unmet(
+            "this processor does not multiply integers of 8 bits exactly", actual="none", needed="VNNI"
+        )
+        made_by = layer.input.name if layer.input is not None else ""
+        yield (
+            self.spans is None
+            or made_by in dict(self.spans)
+            or Unmet(
+                f"no span of {made_by}, the input of {layer.name}, is given",
+                remedy="measure it: fxopt.evidence.spans_of(gm, inputs)",
+                actual="none",
+                needed="its least and its largest number",
+            )
+        )
+        return with_activation_behind(LayerToPack(layer.node, layer), index, reshape_between=True)
+
+    def exactness(self, match: LayerToPack) -> Exactness:
+        return Exactness.APPROXIMATE
+
+    def explain(self, match: LayerToPack) -> str:
+        size = match.layer.weight.numel() / 1e6
+        span = self._span_of(match)
+        where = "of each call" if span is None else f"from {span[0]:.3g} to {span[1]:.3g}"
+        return sentence_on(
+            match,
+            f"multiplies integers of 8 bits, by the span {where}, with a copy of its weights ({size:.3g} MB more)",
+        )
+
+    def results(self, match: LayerToPack) -> tuple[Node, ...]:
+        return (match.result,)
+
+    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
+        layer = match.layer
+        training = layer.module is not None and layer.module.training
+        packed = Int8Linear(layer.weight, layer.bias, match.activation, span=self._span_of(match), training=training)
+        put_packed(match, packed, rewriter)
+
+    def _span_of(self, match: LayerToPack) -> Span | None:
+        made_by = match.layer.input
+        return None if self.spans is None or made_by is None else dict(self.spans)[made_by.name]
+
+
+def _span(name: str, ends: Span) -> Span:
+    low, high = map(float, ends)
+    if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+        raise ArgumentError(
+            f"QuantizeLinears(spans=...) has ({low:g}, {high:g}) for {name}: give two finite numbers in order"
+        )
+    return low, high
