@@ -34,6 +34,8 @@ def models(output: Tables) -> None:
 def passes(output: Tables) -> None:
     """List the passes, the rewrite that each makes, and the package that brings it.
 
+    Those on request are approximate: `--pass` takes them, and `--all` leaves them out.
+
     \b
     Examples:
       fxopt passes
@@ -42,18 +44,20 @@ def passes(output: Tables) -> None:
     form = output.form
     with progress("importing torch", form):
         from fxopt.errors import remarks
-        from fxopt.passes import others_installed, registered_passes
+        from fxopt.passes import APPROXIMATE_PASSES, others_installed, registered_passes
 
         with remarks():  # they are told below
             others = others_installed()
-    found = []
-    for kind in registered_passes():
+    found, rows = [], []
+    for kind in (*registered_passes(), *APPROXIMATE_PASSES):
         one = kind()
         arguments = {} if kind.__init__ is object.__init__ else dict(inspect.signature(kind).parameters)
         defaults = {name: each.default for name, each in arguments.items()}
         package = others.package_of(one) or "fxopt"
-        found.append({"name": one.name, "summary": one.summary, "arguments": defaults, "package": package})
-    rows = [(one["name"], one["summary"], _arguments(one["arguments"]), one["package"]) for one in found]
+        row = {"name": one.name, "summary": one.summary, "arguments": defaults, "package": package}
+        found.append(row | {"on_request": kind in APPROXIMATE_PASSES})
+        asked = ", on request" if kind in APPROXIMATE_PASSES else ""
+        rows.append((one.name, one.summary, _arguments(defaults), package + asked))
     columns = ("pass", "rewrite", "arguments", "package")
     left_out = [str(one) for one in others.refused]
     answer = Answer({"passes": found, "left_out": left_out}, tables=[Table("", columns, rows)], notes=left_out)

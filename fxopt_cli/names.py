@@ -17,7 +17,7 @@ def _source(*parts: str) -> ast.Module:
 
 
 def pass_names() -> list[str]:
-    """Return the names of the registered passes: those that stand in ``ALL_PASSES``, then those of other packages.
+    """Return the names of the passes: those of ``ALL_PASSES``, the approximate ones, then those of other packages.
 
     That a package's pass can be imported is not checked here.
     """
@@ -29,11 +29,11 @@ def pass_names() -> list[str]:
 
 
 def _built_in_names() -> list[str]:
+    found = []
     for node in _source("passes", "__init__.py").body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ALL_PASSES":
-            call = node.value
-            return [ast.unparse(one) for one in call.args] if isinstance(call, ast.Call) else []
-    return []
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("ALL_PASSES", "APPROXIMATE_PASSES"):
+            found += [ast.unparse(one) for one in node.value.args] if isinstance(node.value, ast.Call) else []
+    return found
 
 
 def model_names() -> list[str]:

@@ -58,6 +58,10 @@ ALL_PASSES = _classes(  # in the order in which they are listed and run: classes
 )
 
 
+APPROXIMATE_PASSES = _classes(JoinLinears, CastLinearsToBFloat16, QuantizeLinears)
+"""Passes that are on no list until someone asks for one by its name: they change results by more than rounding."""
+
+
 def others_installed() -> InstalledPasses:
     """Return the passes that other installed packages bring, and those of them that are left out, with the reasons."""
     return installed_passes([kind.__name__ for kind in ALL_PASSES])
@@ -75,6 +79,7 @@ def registered_passes() -> tuple[type[Pass[Any]], ...]:
 
 __all__ = [
     "ALL_PASSES",
+    "APPROXIMATE_PASSES",
     "CastLinearsToBFloat16",
     "ChangeAddmmToLinear",
     "ChangeTrueDivToMulByInverse",

@@ -179,7 +179,7 @@ class Recipe:
             raise RecipeError(f"it cannot be written ({error.strerror})", file=str(target)) from None
 
     def passes(self) -> tuple[Pass[Any], ...]:
-        """Return its passes out of `fxopt.registered_passes()`, for a new `Workbench`; edits are none of them.
+        """Return its passes, registered or approximate ones, for a new `Workbench`; edits are none of them.
 
         Raises:
             RecipeError: fxopt has no such pass, or the pass does not take the arguments. The error has the path, and

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fxopt.core import FxoptError, GraphIndex, Miss
 from fxopt.edits import Edit, EditError
+from fxopt.passes import APPROXIMATE_PASSES
 from fxopt.recipes.errors import RecipeError, written
 from fxopt.recipes.steps import Step, arguments_of, kind_name
 from fxopt.recipes.versions import other_versions
@@ -77,7 +78,7 @@ def replay(
         )
         if strict:
             _check(found)
-        wb.choose(trial.choices, trial.edits)
+        wb.choose(trial.choices, (*trial.added, *trial.edits))
     except RecipeError:
         raise
     except FxoptError as error:
@@ -104,6 +105,8 @@ def _choose(steps: Sequence[Step], trial: Workbench) -> tuple[dict[int, str], li
                 s for s, one in mine.items() if kind_name(one) == step.name and arguments_of(one) == step.arguments
             )
             signature = next(known, "")
+            if not signature and step.on and step.name in {one.__name__ for one in APPROXIMATE_PASSES}:
+                signature = _added(step, i, trial)
             if not signature:
                 if step.on:
                     has = ", ".join(one.name for one in trial.passes)
@@ -120,6 +123,15 @@ def _choose(steps: Sequence[Step], trial: Workbench) -> tuple[dict[int, str], li
     rest = {signature: Choice(signature) for signature in mine if signature not in choices}
     trial.choose((*choices.values(), *rest.values()), edits.values())
     return names, problems
+
+
+def _added(step: Step, number: int, trial: Workbench) -> str:
+    """Add the approximate pass of a step; return its signature, or nothing where another one of its name was given."""
+    pass_ = step.pass_(("steps", number))
+    if any(one.name == pass_.name for one in trial.passes):
+        return ""
+    trial.add(pass_)
+    return pass_.signature
 
 
 def _left_out(steps: Sequence[Step], trial: Workbench, names: dict[int, str]) -> list[tuple[str, str]]:

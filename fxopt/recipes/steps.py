@@ -11,7 +11,7 @@ from typing import Any
 from fxopt.core import Pass
 from fxopt.edits import ALL_EDITS, Edit
 from fxopt.errors import did_you_mean
-from fxopt.passes import registered_passes
+from fxopt.passes import APPROXIMATE_PASSES, registered_passes
 from fxopt.recipes.errors import Path, RecipeError
 from fxopt.recipes.reading import Part
 from fxopt.recipes.values import from_json, shown, to_json
@@ -116,12 +116,12 @@ class Step:
         return kind(**self.arguments)
 
     def pass_(self, path: Path = ()) -> Pass[Any]:
-        """Return the pass out of `fxopt.registered_passes()`.
+        """Return the pass out of `fxopt.registered_passes()`, or an approximate one.
 
         Raises:
             RecipeError: it is not there, or does not take the arguments.
         """
-        known = {one.__name__: one for one in registered_passes()}
+        known = {one.__name__: one for one in (*registered_passes(), *APPROXIMATE_PASSES)}
         kind = known.get(self.name)
         if kind is None:
             there = f"it has {', '.join(known)}.{did_you_mean(self.name, known)}"

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from fxopt.edits import Edit
+from fxopt.passes import APPROXIMATE_PASSES
 from fxopt.ui.acts import answer, move, remove, turn
 from fxopt.ui.events import Heard, news, sent_by
 from fxopt.ui.fault import complain
@@ -109,6 +110,14 @@ def _answer(session: Session, about: str) -> None:
         answer(session, said == "yes")
 
 
+def _add(session: Session, name: str) -> None:
+    """Put an approximate pass into the list, off at first, and look at it."""
+    kind = next((one for one in APPROXIMATE_PASSES if one.__name__ == name), None)
+    if kind is not None:
+        session.workbench.add(kind())
+        look_at(session, name)
+
+
 def _list_copies(session: Session, place: str) -> None:
     """List each site of a family of the pass in focus, or no longer."""
     state = session.looked_at_state
@@ -130,4 +139,5 @@ _OTHERS: dict[str, Callable[[Session, str], None]] = {
     "copies": _list_copies,
     "more": lambda session, _: list_more(session),
     "answer": _answer,
+    "add": _add,
 }

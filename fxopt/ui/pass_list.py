@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fxopt.core import Pass
 from fxopt.edits import Edit
-from fxopt.passes import others_installed
+from fxopt.passes import APPROXIMATE_PASSES, others_installed
 from fxopt.ui.edit_list import described_edit
 from fxopt.ui.markdown import counted, sendable
 from fxopt.ui.pass_line import line_in_signs, line_in_words
@@ -20,7 +21,10 @@ from fxopt.workbench.takeover import taken_over
 
 
 def described_list(session: Session) -> dict[str, Any]:
-    """Return a row for each pass and edit, the sites of the one in focus, and the passes that find nothing here."""
+    """Return a row for each pass and edit, the sites of the one in focus, and the passes without a row.
+
+    Those find nothing here, or are approximate and not asked for.
+    """
     styles, states = session.styles, session.workbench.states
     idle = [state for state in states if _is_idle(state) and state.name != session.view.looked_at]
     rows = [
@@ -30,7 +34,12 @@ def described_list(session: Session) -> dict[str, Any]:
         for state in states
         if state not in idle
     ]
-    return {"rows": rows, "idle": [_idle(styles[state.name], state) for state in idle]}
+    asked = {state.name for state in states}
+    return {
+        "rows": rows,
+        "idle": [_idle(styles[state.name], state) for state in idle],
+        "approximate": [_on_request(kind()) for kind in APPROXIMATE_PASSES if kind.__name__ not in asked],
+    }
 
 
 def _is_idle(state: PassState) -> bool:
@@ -44,6 +53,16 @@ def _idle(style: PassStyle, state: PassState) -> dict[str, Any]:
         "letter": style.letter,
         "name": sendable(state.pass_.label),
         "told": f"{state.name} finds no site. {_need_of(state)}",
+    }
+
+
+def _on_request(pass_: Pass[Any]) -> dict[str, str]:
+    """Return an approximate pass that the list takes when it is asked for."""
+    return {
+        "key": as_class(f"add {pass_.name}"),
+        "class": pass_.name,
+        "name": sendable(pass_.label),
+        "told": sendable(f"Put {pass_.name} into the list, off at first: {pass_.summary}"),
     }
 
 

@@ -19,6 +19,7 @@ from fxopt.engines.whole import Engine
 from fxopt.evidence import engines, latency
 from fxopt.export.tables import csv_of, markdown_of
 from fxopt.models import ZOO
+from fxopt.passes import APPROXIMATE_PASSES
 from fxopt.recipes import Model
 from fxopt_cli.main import cli
 from fxopt_cli.names import complete_model, complete_pass, model_names, pass_names
@@ -58,7 +59,9 @@ def refused(*arguments: str, code: int = 2) -> str:
 def test_the_lists_name_what_there_is_and_so_does_completion() -> None:
     assert [one["name"] for one in answer("models")["models"]] == [source.key for source in ZOO] == model_names()
     found = answer("passes")["passes"]
-    assert [one["name"] for one in found] == [kind.__name__ for kind in ALL_PASSES] == pass_names()
+    known = [kind.__name__ for kind in (*ALL_PASSES, *APPROXIMATE_PASSES)]
+    assert [one["name"] for one in found] == known == pass_names()
+    assert [one["name"] for one in found if one["on_request"]] == [kind.__name__ for kind in APPROXIMATE_PASSES]
     assert next(one for one in found if one["name"] == "MergeLinears")["arguments"] == {"keep": "copy"}
     assert complete_pass("fusebias") == ["FuseBiasInLinear"]
     assert complete_model("digits_c") == ["digits_conv_net"]
@@ -443,7 +446,8 @@ def test_a_narrow_terminal_breaks_texts_and_drops_none(width: int) -> None:
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= max(width, 60), "a narrower terminal breaks the lines itself"
     names = "".join(line[2:17].strip() for line in lines[3:])
-    assert names == "".join(kind.__name__ for kind in ALL_PASSES), "a long name goes on in the next line"
+    kinds = (*ALL_PASSES, *APPROXIMATE_PASSES)
+    assert names == "".join(kind.__name__ for kind in kinds), "a long name goes on in the next line"
 
 
 def test_tables_are_safe_csv_and_markdown() -> None:

@@ -1,4 +1,4 @@
-"""Linear layers that multiply integers of 8 bits: their steps, their spans, and the numbers that they leave to torch."""
+"""Linear layers that multiply integers of 8 bits: their steps and spans, and the numbers that are left to torch."""
 
 import copy
 import math

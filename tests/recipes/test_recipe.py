@@ -15,6 +15,7 @@ from torch import nn
 import fxopt
 from fxopt import MergeLinears, Recipe, RecipeError, Workbench, fingerprint
 from fxopt.edits import ALL_EDITS, Edit, Insert, Retarget, SetArgument
+from fxopt.packed import multiplies_int8
 from fxopt.recipes import Model
 from tests.edits.model import Small, images, small
 from tests.edits.test_laws import HOLD
@@ -85,6 +86,24 @@ def test_arguments_of_passes_are_kept() -> None:
     with pytest.raises(RecipeError, match="no such pass with these arguments") as refused:
         recipe.replay(Workbench(small()))
     assert [problem.name for problem in refused.value.problems] == ["MergeLinears"]
+
+
+def test_an_approximate_pass_comes_with_the_recipe_and_goes_with_undo() -> None:
+    wb = Workbench(small())
+    wb.add(fxopt.QuantizeLinears({node.name: (-1.0, 1.0) for node in wb.pristine.graph.nodes}))
+    wb.turn_on("QuantizeLinears")
+    sites = wb.state_of("QuantizeLinears").sites_on
+    assert sites or not multiplies_int8()
+    other = Workbench(small())
+    recipe = Recipe.from_json(Recipe.of(wb).to_json())
+    assert recipe.passes()[-1].signature == wb.added[0].signature
+    assert recipe.replay(other).sites_on == sites
+    assert other.state_of("QuantizeLinears").pass_.signature == wb.added[0].signature
+    other.undo()
+    assert not other.added
+    given = Workbench(small(), passes=[*(kind() for kind in fxopt.ALL_PASSES), fxopt.QuantizeLinears()])
+    with pytest.raises(RecipeError, match="no such pass with these arguments"):
+        recipe.replay(given)
 
 
 SCRIPT = """

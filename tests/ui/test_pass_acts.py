@@ -51,6 +51,24 @@ def test_quick_acts_are_done_in_their_order_each_about_what_the_one_before_left(
     assert visited.view.looked_at == ""
 
 
+def test_an_approximate_pass_comes_into_the_list_when_it_is_asked_for_and_undo_takes_it_away(visited: Session) -> None:
+    def offered() -> list[str]:
+        return [one["class"] for one in described_list(visited)["approximate"]]
+
+    heard = Heard()
+    assert offered() == ["JoinLinears", "CastLinearsToBFloat16", "QuantizeLinears"]
+    send(visited, heard, (1, "add", "QuantizeLinears"), (2, "add", "QuantizeLinears"), (3, "add", "MergeLinears"))
+    assert offered() == ["JoinLinears", "CastLinearsToBFloat16"]
+    state = visited.workbench.state_of("QuantizeLinears")
+    assert (state.on, visited.view.looked_at) == (False, "QuantizeLinears")
+    send(visited, heard, (4, "on", letter(visited, "QuantizeLinears")))
+    rows = {row["class"]: row for row in described_list(visited)["rows"]}
+    assert rows["QuantizeLinears"]["switch"]["on"] == bool(state.sites)
+    while visited.workbench.can_undo:
+        visited.workbench.undo()
+    assert "QuantizeLinears" in offered()
+
+
 @pytest.mark.parametrize(
     ("kind", "about"),
     [

@@ -4,7 +4,7 @@
 import { Acts } from "./acts.js";
 import { bring } from "./elements.js";
 import { LIST_STYLES } from "./list_styles.js";
-import { idlePasses, row } from "./pass_rows.js";
+import { approximatePasses, idlePasses, row } from "./pass_rows.js";
 import { fxopt } from "./shared.js";
 
 const lists = new WeakMap();
@@ -43,8 +43,12 @@ class PassList {
   draw() {
     const { wished } = this;
     const isOn = ({ about, on }) => wished.get(about) ?? on;
-    const { rows, idle } = this.data;
-    bring(this.root, [...rows.map((one) => row(one, isOn, this.does)), idle.length ? idlePasses(idle, this.does) : ""].filter(Boolean));
+    const { rows, idle, approximate } = this.data;
+    bring(this.root, [
+      ...rows.map((one) => row(one, isOn, this.does)),
+      ...(idle.length ? [idlePasses(idle, this.does)] : []),
+      ...(approximate.length ? [approximatePasses(approximate, this.does)] : []),
+    ]);
   }
 
   end() {

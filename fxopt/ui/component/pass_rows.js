@@ -29,6 +29,14 @@ export function idlePasses(idle, does) {
       h("button", { type: "button", class: "pass-link", title: pass.told, onclick: () => does("look", pass.letter) }, pass.name))));
 }
 
+/** @param {any[]} passes @param {Does} does */
+export function approximatePasses(passes, does) {
+  return h("div", { key: "approximate", class: "st-key-approximate-passes" },
+    h("span", { class: "pass-note" }, "Approximate, on request:"),
+    passes.map((pass) => h("span", { key: pass.key, class: `st-key-${pass.key}` },
+      h("button", { type: "button", class: "pass-link", title: pass.told, onclick: () => does("add", pass.class) }, pass.name))));
+}
+
 /** @param {string} key @param {Record<string, any>} props @param {...any} children */
 function button(key, props, ...children) {
   return h("span", { class: `st-key-${asClass(key)}` }, h("button", { type: "button", ...props }, children));
