@@ -46,10 +46,10 @@ transformers are twice as fast. Held to AVX2 (`ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_
 118, near the most that the core can do, and the gain is that of small products alone, of fused activations and sums,
 and of folded norms. So 2.3 for MobileNetV2 is reached with AVX-512 and out of reach with AVX2, where its kernels alone
 take 6 of the 9 ms (`fxopt times` tells them apart). On that core with AVX-512, the passes are ahead of `torch.compile`
-on every transformer in float32. It is ahead of them on ResNet-50 and MobileNetV2, by up to 1.1, and on Intel on all.
-ONNX Runtime, which is handed the whole graph, is behind packed layers there on BERT and MiniLM, by 1.1 to 1.3, and
-ahead on convolution nets: on ResNet-50 by 1.07, on EfficientNet by 1.41, on MobileNetV2 by 1.44. The table "AMD EPYC, 2
-cores" is of a machine whose family was not noted; its figures are nearer to those with AVX2.
+on every transformer in float32. It is level with them on ResNet-50 and MobileNetV2, and ahead on Intel on all. ONNX
+Runtime, which is handed the whole graph, is behind packed layers there on BERT and MiniLM, by 1.1 to 1.3, and ahead on
+convolution nets: on ResNet-50 by 1.13, on EfficientNet by 1.27, on MobileNetV2 by 1.34, in figures of a loaded machine.
+The table "AMD EPYC, 2 cores" is of a machine whose family was not noted; its figures are nearer to those with AVX2.
 
 One step of GPT-2 reads 494 MB of weights for a single row, so memory bounds it. On that core with AVX-512, and with the
 weights of all layers in turn, a sum of them reads 36 GB/s. Products by oneDNN on packed weights reach 23 (768 x 768) to
@@ -62,6 +62,56 @@ captured graph checks its inputs at each call, which took 7 ms, since its condit
 takes 0.6 ms now, and 0.2 with warm caches. With reshapes and residual sums taken into the products, 132 of 475 nodes
 go, and the time of a step stays as it is; activations behind a reshape, taken along, make the prefill 1.02 times as
 fast.
+
+## Why ONNX Runtime is ahead on convolution nets
+
+Milliseconds a call, on AMD's family 26 with AVX-512, one thread, medians of four turns of each on a loaded machine:
+packed layers called node by node, the part of it in operators (`fxopt times`; it contains the set-up of a call of
+oneDNN in C++), and the nodes of ONNX Runtime by its own profiler, an activation with its convolution.
+
+| kind of layer | nodes | node by node | in operators | ONNX Runtime |
+|:--|--:|--:|--:|--:|
+| MobileNetV2: stem | 2 | 0.36 | 0.35 | 0.17 |
+| MobileNetV2: depthwise 3x3, steps of 1 | 13 | 1.13 | 0.92 | 0.52 |
+| MobileNetV2: depthwise 3x3, steps of 2 | 4 | 0.66 | 0.55 | 0.18 |
+| MobileNetV2: 1x1 | 34 | 4.16 | 3.47 | 2.77 |
+| MobileNetV2: head | 5 | 0.22 | 0.09 | 0.03 |
+| EfficientNet: stem | 2 | 0.45 | 0.44 | 0.21 |
+| EfficientNet: depthwise 3x3 | 7 | 1.33 | 1.17 | 0.72 |
+| EfficientNet: depthwise 5x5 | 9 | 1.33 | 1.10 | 0.54 |
+| EfficientNet: 1x1 | 32 | 5.60 | 4.98 | 3.77 |
+| EfficientNet: squeeze-and-excite, 1x1 | 32 | 0.89 | 0.34 | 0.26 |
+| EfficientNet: squeeze-and-excite, pool and product | 32 | 0.73 | 0.63 | 0.96 |
+| EfficientNet: head | 5 | 0.10 | 0.02 | 0.13 |
+| ResNet-50: stem and max pool | 2 | 1.66 | 1.61 | 1.07 |
+| ResNet-50: 3x3 | 16 | 16.03 | 15.45 | 15.77 |
+| ResNet-50: 1x1, steps of 1 | 33 | 19.17 | 17.37 | 15.27 |
+| ResNet-50: 1x1, steps of 2 | 3 | 3.46 | 3.36 | 2.82 |
+| ResNet-50: head | 4 | 0.27 | 0.11 | 0.07 |
+
+The kernels themselves are as fast: in a loop of its own, a 1x1 of ResNet-50 reaches 225 to 250 GFLOP/s in oneDNN, as in
+ONNX Runtime, and `perf` finds 3.2 of 7 ms of MobileNetV2 in them. The rest lies around them:
+
+- **Python**, 10 to 20 microseconds a node, since the kernels drive it out of the caches: the path of a module takes 7
+  and the questions of a packed layer take 10 of them, six times as long as in a loop of their own.
+- **The set-up of a call in oneDNN**: 11 microseconds for a product and 17 for a convolution, against 1 in ONNX Runtime:
+  0.7 ms of MobileNetV2. torch's operators take no primitive that is set up, and export no symbol of oneDNN.
+- **Proofs** that an image has no NaN, which a fused `relu6` or zeros in the kernel would hide or spread.
+- **Swish**: 0.24 nanoseconds a number in oneDNN and 0.22 in torch, against 0.17: 0.4 ms of EfficientNet.
+- **Memory**: ONNX Runtime writes results into the same few buffers; torch's operators return new memory. Page faults
+  are none of it: a process that has made a few calls has none.
+
+| step | MobileNetV2 | EfficientNet | ResNet-50 | MiniLM 1 x 16 |
+|:--|--:|--:|--:|--:|
+| a single row is multiplied by torch, whose set-up takes 2 microseconds | 1.00 | 1.03 | | |
+| `PlanRegions`: modules at hand, one check a call | 1.15 | 1.11 | 1.03 | 1.05 |
+| in the plan, bounds by the weights in place of proofs | 1.04 | | | |
+
+With the plan, the ratios of the table below rose from 2.32 to 2.51, from 1.67 to 1.94 and from 1.94 to 2.02. These
+brought nothing: TorchScript around the calls (2 of 19 microseconds), a 1x1 as a convolution in place of a product (8
+microseconds more), the image of the stem in channels last (a copy eats the gain), a strided 1x1 as slice and product (1
+percent of it), an even padding that is cropped in place of zeros in the kernel (as fast, without its proof), swish by
+torch behind the product. XNNPACK, whose operators are set up once, is not in this build of torch.
 """
 COLUMNS = """
 | model | input | ratio | the graph against itself | before | error | largest output | rounds | engine | torch.compile |
@@ -249,7 +299,7 @@ def write(key: str, figures: str) -> None:
     """Put the row of a model into the table of this machine, in the order of `MODELS`."""
     tables: dict[str, dict[str, str]] = {}
     for line in TABLE.read_text().splitlines() if TABLE.exists() else []:
-        if line.startswith("## "):
+        if line.startswith("## ") and line not in HEAD.splitlines():
             tables[line.removeprefix("## ")] = {}
         elif line.startswith("| ") and tables:
             tables[list(tables)[-1]][" | ".join(line.strip("| ").split(" | ")[:2])] = line
