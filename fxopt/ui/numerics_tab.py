@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import streamlit as st
 
-from fxopt.core import shared_copy
+from fxopt.core import Exactness, shared_copy
 from fxopt.errors import FxoptError
 from fxopt.evidence import Divergence, NumericsReport, compare_outputs, first_difference, stopping_unless
 from fxopt.evidence.depth import DepthReport, error_by_depth
@@ -30,6 +30,7 @@ from fxopt.ui.site_search import blame
 from fxopt.ui.sweep import KEY, other_inputs
 from fxopt.ui.tab import Tab
 from fxopt.ui.waiting import POLL_SECONDS, result_soon
+from fxopt.workbench.states import SiteState
 
 T = TypeVar("T")
 
@@ -66,6 +67,8 @@ def _draw(session: Session) -> None:
         if session.comparison is not begun:  # the line above the graph was drawn before
             st.fragment(work_ended, run_every=POLL_SECONDS)(session)
         _show(report)
+        if report.fits is False and (names := _approximate(session)):
+            st.caption(f"{' and '.join(names)}: approximate, so that a difference is meant; it is for you to judge.")
         if not report.identical and report.failure is None:
             _where(session)
             _by_depth(session)
@@ -148,6 +151,16 @@ def _show(report: NumericsReport) -> None:
         st.dataframe(report.frame, key="numerics table", hide_index=True)
     for missing in report.not_covered:
         st.caption(f"Not covered: {escaped(missing)}")
+
+
+def _approximate(session: Session) -> list[str]:
+    """Return the names of the passes that are on at a site where they say that they are approximate."""
+    on = [state for state in session.workbench.states if any(site.on and _is_approximate(site) for site in state.sites)]
+    return [escaped(session.called(state.name)) for state in on]
+
+
+def _is_approximate(site: SiteState) -> bool:
+    return site.exactness is Exactness.APPROXIMATE
 
 
 def _where(session: Session) -> None:

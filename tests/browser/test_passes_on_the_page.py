@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from fxopt import ALL_PASSES, PackConvolutions
+from fxopt.packed import supports
 from tests.browser.visitor import APP, FOLD, Open, Visitor, press, settled
 
 pytestmark = pytest.mark.browser
@@ -368,3 +370,25 @@ def test_the_graph_is_announced_as_the_one_that_is_chosen(visit: Open) -> None:
         expect(visitor.page.locator(".fx-stage")).to_have_attribute(
             "aria-label", re.compile(f"^Graph of Digits: convolutions and batch norm, {chosen.lower()}:")
         )
+
+
+def test_an_approximate_pass_is_asked_for_labeled_and_comes_back_with_the_address(visit: Open) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.pick("Digits: a small transformer")
+    visitor.wait("view.subject === 'digits_transformer'")
+    page.get_by_role("button", name="Linears in bfloat16").click()
+    expect(visitor.is_on("CastLinearsToBFloat16")).not_to_be_checked()
+    if not supports(torch.bfloat16):
+        visitor.sees("no instructions for bfloat16")
+        return
+    visitor.switch("CastLinearsToBFloat16")
+    visitor.sees_badge("13 sites on")
+    page.get_by_role("tab", name="Numerics").click()
+    visitor.sees("Linears in bfloat16: approximate, so that a difference is meant")
+    visitor.rests()
+    page.reload()
+    page.wait_for_function("globalThis.__fxopt?.views?.length === 1")
+    visitor.sees_badge("13 sites on")
+    expect(visitor.is_on("CastLinearsToBFloat16")).to_be_checked()
+    expect(page.get_by_role("button", name="Linears in bfloat16", exact=True)).to_have_count(0)
