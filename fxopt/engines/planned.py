@@ -9,13 +9,14 @@ from typing import Any
 from torch import nn
 from torch.fx import Graph, GraphModule, Interpreter, Node
 
-from fxopt.engines.region import Call, EngineRegion, FullError, SetUp
+from fxopt.engines.region import Call, EngineRegion, SetUp
 from fxopt.graph.index import GraphIndex
 from fxopt.graph.writes import unwritten_condition
 from fxopt.packed import PackedLayer, Step, UnboundedError
 
 _MOST_PLANS = 8
-"""For so many kinds of inputs: each has packed copies of the kernels of convolutions."""
+"""For so many kinds of inputs, since each has packed copies of the kernels of convolutions. Others are computed node by
+node, as fast as without a plan."""
 
 
 class PlannedRegion(EngineRegion):
@@ -33,7 +34,7 @@ class PlannedRegion(EngineRegion):
 
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
         if len(set_up.made) >= _MOST_PLANS:
-            raise FullError(f"{_MOST_PLANS} other kinds of inputs have a plan")
+            return self.body, self.body(*inputs)
         body = self.body
         planner = _Planner(body)
         found = planner.run(*inputs)

@@ -23,7 +23,7 @@ class PlanRegions(RegionPass):
     figures), after `PackLinears` and `PackConvolutions`. Weights that are written to have it made anew, except through
     ``.data``. It is for inference: under `torch.inference_mode()` or `torch.no_grad()`, in evaluation mode; everywhere
     else, with hooks on modules of the region, and where somebody watches the calls, the region computes node by node.
-    Up to 8 kinds of inputs have a plan; for others, the region computes node by node, with a warning.
+    The first 8 kinds of inputs, as sizes, have a plan; for others, the region computes node by node.
 
     Args:
         module: the modules whose calls become one, by dotted path, with ``*`` for any part: ``"encoder.layer.*"``. The
