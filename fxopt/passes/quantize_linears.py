@@ -38,10 +38,11 @@ class QuantizeLinears(Pass[LayerToPack]):
     """Replace `act(x W^T + b)` of float32 with `act(s t (q_x - z) q_W^T + b)`, of integers `q_x`, `q_W` of 8 bits.
 
     Each row of `W` is `s q_W`, with `s` a 127th of its largest absolute value; `x` is `t (q_x - z)`, with `t` a 255th
-    of the span of its numbers. Both are rounded, by at most half a step, so a result is off by about 1 % of the
-    largest, and by more where a few numbers of `x` are much larger than the rest, as in the inner layers of large
-    language models. So the pass is `APPROXIMATE`, and runs on request alone. Measure the error on real weights and
-    inputs (`fxopt.evidence.compare_outputs`) before you use it.
+    of the span of its numbers. Both are rounded, by at most half a step, so the result of a layer is off by about 1 %
+    of the largest, and by more where a few numbers of `x` are much larger than the rest, as in the inner layers of
+    language models. Errors add up: a MiniLM with its trained weights ends 7 % off (`docs/approximate.md`). So the pass
+    is `APPROXIMATE`, and runs on request alone. Measure the error on your weights and inputs
+    (`fxopt.evidence.compare_outputs`) before you use it.
 
     It pays because a weight has a quarter of the bytes, and a processor with VNNI multiplies four times the numbers at
     once; without VNNI it has no sites, since sums would be cut. The parameters stay as they are, in float32; a packed

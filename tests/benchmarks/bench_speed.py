@@ -297,19 +297,30 @@ def with_others_of(old: str, figures: str) -> str:
 
 def write(key: str, figures: str) -> None:
     """Put the row of a model into the table of this machine, in the order of `MODELS`."""
+    old = tables_in(TABLE, HEAD, 2).get(machine(), {}).get(key, "")
+    order = [f"{name} | {size}" for name, size, _ in MODELS.values()]
+    write_row(TABLE, HEAD, COLUMNS, order, key, f"| {key} | {with_others_of(old, figures)} |")
+
+
+def tables_in(file: Path, head: str, cells: int) -> dict[str, dict[str, str]]:
+    """Return the rows of each machine in a file, by their first `cells` cells."""
     tables: dict[str, dict[str, str]] = {}
-    for line in TABLE.read_text().splitlines() if TABLE.exists() else []:
-        if line.startswith("## ") and line not in HEAD.splitlines():
+    for line in file.read_text().splitlines() if file.exists() else []:
+        if line.startswith("## ") and line not in head.splitlines():
             tables[line.removeprefix("## ")] = {}
         elif line.startswith("| ") and tables:
-            tables[list(tables)[-1]][" | ".join(line.strip("| ").split(" | ")[:2])] = line
-    rows = tables.setdefault(machine(), {})
-    rows[key] = f"| {key} | {with_others_of(rows.get(key, ''), figures)} |"
-    order = [f"{name} | {size}" for name, size, _ in MODELS.values()]
-    text = HEAD
+            tables[list(tables)[-1]][" | ".join(line.strip("| ").split(" | ")[:cells])] = line
+    return tables
+
+
+def write_row(file: Path, head: str, columns: str, order: list[str], key: str, row: str) -> None:
+    """Put a row into the table of this machine, and write the tables anew, their rows in `order`."""
+    tables = tables_in(file, head, key.count(" | ") + 1)
+    tables.setdefault(machine(), {})[key] = row
+    text = head
     for name, rows in tables.items():
-        text += f"\n## {name}\n{COLUMNS}" + "\n".join(rows[one] for one in order if one in rows) + "\n"
-    TABLE.write_text(text)
+        text += f"\n## {name}\n{columns}" + "\n".join(rows[one] for one in order if one in rows) + "\n"
+    file.write_text(text)
 
 
 if __name__ == "__main__":
