@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -40,6 +41,7 @@ class PackedLinear(PackedLayer):
             type(other) is Tensor
             and other.dtype is x.dtype
             and other.is_cpu
+            and other.layout is torch.strided
             and other.shape[:-1] == x.shape[:-1]
             and other.shape[-1] == weight.shape[0]
             and other.is_contiguous()

@@ -107,6 +107,15 @@ def test_calls_that_onednn_cannot_take_are_computed_by_torch() -> None:
         assert not packs(PackedLinear(weight, None), X)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@torch.no_grad()
+def test_a_sparse_summand_is_added_by_torch(layout: torch.layout) -> None:
+    packed = PackedLinear(LAYER.weight, LAYER.bias)
+    other = torch.eye(3, 4)
+    torch.testing.assert_close(packed(X, other.to_sparse(layout=layout)), LAYER(X) + other)
+
+
 PACKED = pytest.mark.parametrize(
     ("model", "x", "pass_"),
     [
