@@ -6,7 +6,7 @@ the tensors among the outputs of the model, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +23,19 @@ class InEngine(nn.Module):
 
     Args:
         call: takes and returns tensors by position; a module is a child.
+        tensors_of: returns the tensors among inputs, in the order in which `call` takes them.
     """
 
-    def __init__(self, call: Callable[..., tuple[Tensor, ...]]) -> None:
+    def __init__(
+        self, call: Callable[..., tuple[Tensor, ...]], tensors_of: Callable[[Any], Iterable[Tensor]] = tensors_among
+    ) -> None:
         super().__init__()
         self.call = call
+        self.tensors_of = tensors_of
         self.training = False
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        return self.call(*tensors_among((args, kwargs)))
+        return self.call(*self.tensors_of((args, kwargs)))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ random order, in CPU time of one thread. Whatever an engine cannot do is a row w
 
 from __future__ import annotations
 
+import enum
 import time
 import warnings
 from collections.abc import Sequence
@@ -14,9 +15,10 @@ from typing import Any
 
 import pandas as pd
 import torch
+from torch import Tensor, nn
 from torch.fx import GraphModule
 
-from fxopt.engines.flat import Flat, tensors_among
+from fxopt.engines.flat import CONSTANTS, Flat
 from fxopt.engines.whole import ENGINES, Engine, InEngine
 from fxopt.errors import ArgumentError, remarks
 from fxopt.evidence.latency import Progress, measure, measuring
@@ -25,7 +27,9 @@ from fxopt.evidence.numerics import NumericsReport, Original
 from fxopt.evidence.running import copied
 from fxopt.tracing.installed_checks import without_checks
 from fxopt.tracing.replay import first_line
+from fxopt.tracing.structure import dismantle, filled, tensors_of, whole_parts_of
 
+_WITHOUT_TENSORS = (*CONSTANTS, enum.Enum, type, torch.memory_format, torch.layout)
 _COLUMNS = ("model in", "verdict", "ratio", "low", "high", "ms", "set-up s", "max abs error", "error")
 
 
@@ -155,6 +159,33 @@ def _reason_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {reason}"
 
 
+class OfTensors(nn.Module):
+    """Compute a model for the tensors among its inputs, and return those among its outputs.
+
+    Those in a cache, or another object, are among them: its class and its other attributes are those of the example.
+
+    Raises:
+        TypeError: an input holds a value that may hide tensors.
+    """
+
+    def __init__(self, model: GraphModule, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__()
+        self.model = model
+        self.skeleton, _ = dismantle((args, kwargs))
+        names = [str(node.target) for node in model.graph.find_nodes(op="placeholder")]
+        for name, value in {**dict(zip(names, args)), **kwargs}.items():
+            strange = next((one for one in whole_parts_of(value) if not isinstance(one, _WITHOUT_TENSORS)), None)
+            if strange is not None:
+                raise TypeError(
+                    f"the input {name} holds a {type(strange).__name__}, whose tensors torch does not see; "
+                    "hold them in tuples, lists, dicts or objects with attributes"
+                )
+
+    def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        args, kwargs = filled(self.skeleton, tensors)
+        return tuple(tensors_of(self.model(*args, **kwargs)))
+
+
 class _Bench:
     """The original with its inputs."""
 
@@ -175,7 +206,7 @@ class _Bench:
             flat, original = self._prepared()
         except TypeError as error:
             return EngineRow(engine.name, problem=str(error))
-        tensors = copied(tensors_among((self.args, self.kwargs)))
+        tensors = copied(tuple(tensors_of((self.args, self.kwargs))))
         with measuring(lambda: share(0.0)) as is_wanted, remarks():
             if not is_wanted:
                 return None
@@ -188,20 +219,20 @@ class _Bench:
                     seconds = time.perf_counter() - start
             except Exception as error:  # noqa: BLE001 - an engine may fail in any way; the row says how
                 return EngineRow(engine.name, problem=_reason_of(error))
-            made = InEngine(call).eval()
             if share(0.5) is False:
                 return None
             with torch.inference_mode():  # the mode that it was compiled for
-                numerics = original.compare(made)
+                numerics = original.compare(InEngine(call).eval())
         if numerics.failure is not None:
             return EngineRow(engine.name, seconds, problem=numerics.failure)
+        made = InEngine(call, tensors_of).eval()
         latency = measure(self.graph, made, self.args, self.kwargs, rounds=self._rounds, budget=self._budget,
                           on_progress=lambda done: share(0.5 + done / 2))  # fmt: skip
         return EngineRow(engine.name, seconds, numerics, latency)
 
     def _prepared(self) -> tuple[Flat, Original]:
         if self._flat is None or self._original is None:
-            self._flat = Flat(self.graph, self.args, self.kwargs).eval()
-            tensors = tensors_among((self.args, self.kwargs))
+            tensors = tuple(tensors_of((self.args, self.kwargs)))
+            self._flat = Flat(OfTensors(self.graph, self.args, self.kwargs), tensors, {}).eval()
             self._original = Original(self._flat, [(tensors, {})], reference=self._judged)
         return self._flat, self._original

@@ -88,6 +88,23 @@ def _attribute_that_is(value: Any, tracer: TracerBase) -> Any:
     return value if place is None else tracer.create_proxy("get_attr", ".".join(filter(None, place)), (), {})
 
 
+def whole_parts_of(value: Any) -> list[Any]:
+    """Return the parts of `value` that `dismantle` leaves whole: neither tensors nor containers of some."""
+    found: list[Any] = []
+    memo: dict[int, Any] = {}
+
+    def look(part: Any) -> Any:
+        if isinstance(part, (torch.Tensor, *SIZE_TYPES)):
+            return None
+        changed = _changed(part, look, memo)
+        if changed is part and part != ():
+            found.append(part)
+        return changed
+
+    look(value)
+    return found
+
+
 def kept(value: Any) -> Any:
     """Return `value` with copies of its containers and arrays, which later writes leave alone."""
     if isinstance(value, (set, bytearray, np.ndarray)):

@@ -21,6 +21,8 @@ from fxopt.engines.whole import ENGINES, Engine
 from fxopt.errors import ArgumentError
 from fxopt.evidence import engines, latency
 from fxopt.evidence.engines import EngineRow, EnginesReport, compare_engines
+from fxopt.tracing.structure import tensors_of
+from tests.engines.caches import Step, caches
 
 ROOT = Path(__file__).parents[2]
 WHEELS = {"ONNX Runtime": ROOT / ".cache/onnx", "OpenVINO": ROOT / ".cache/openvino"}
@@ -141,12 +143,69 @@ def test_a_name_that_no_engine_has_is_refused() -> None:
 
 def test_an_input_whose_tensors_torch_does_not_see_is_a_row_with_the_reason(given: Callable[..., None]) -> None:
     class Box:
+        __slots__ = ("x",)
+
         def __init__(self, x: Tensor) -> None:
             self.x = x
 
     given(itself=lambda flat, tensors: flat)
     [row] = compare_engines(net(), (Box(X),), engines=["itself"], rounds=6).rows
-    assert row.problem == "an input holds a Box, whose tensors torch does not see"
+    assert row.problem == (
+        "the input input holds a Box, whose tensors torch does not see; "
+        "hold them in tuples, lists, dicts or objects with attributes"
+    )
+    assert row.verdict == row.problem
+    assert row.latency is None
+
+
+@pytest.mark.parametrize("kind", caches())
+def test_an_engine_gets_the_tensors_of_a_cache_and_gives_those_of_the_next(
+    kind: str, given: Callable[..., None]
+) -> None:
+    taken: list[int] = []
+
+    def exported(flat: Flat, tensors: tuple[Tensor, ...]) -> Any:
+        taken.append(len(tensors))
+        program = torch.export.export(flat, tuple(one.clone() for one in tensors), strict=False)
+        module = program.module()
+        return lambda *tensors: module(*tensors)
+
+    given(engine=exported)
+    x, past = torch.randn(1, 8), caches()[kind]
+    before = [one.clone() for one in tensors_of(past)]
+    gm = fxopt.capture(Step().eval(), (x, past))
+    [row] = compare_engines(gm, (x, past), engines=["engine"], rounds=6).rows
+    assert not row.problem
+    assert taken == [3]
+    assert row.numerics is not None
+    assert len(row.numerics.outputs) == 3
+    assert row.numerics.fits
+    assert row.latency is not None
+    assert len(row.latency.rounds) == 6
+    assert all(map(torch.equal, tensors_of(past), before))
+
+
+@pytest.mark.slow
+def test_torch_compile_gets_a_cache_in_one_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latency, "SAMPLE_SECONDS", 0.0001)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    x, past = torch.randn(1, 8), caches()["an object"]
+    [row] = compare_engines(
+        fxopt.capture(Step().eval(), (x, past)), (x, past), engines=["torch.compile"], rounds=6
+    ).rows
+    assert not row.problem
+    assert row.latency is not None
+    assert len(row.latency.rounds) == 6
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def test_a_compiler_that_compiles_nothing_is_no_row_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.compile", lambda model, backend: model)
+    monkeypatch.setattr(engines, "ENGINES", ENGINES[:1])
+    row = rows()["torch.compile"]
+    assert row.problem == "EngineError: torch.compile compiled nothing, and called the model as it is"
+    assert (row.latency, row.numerics, row.setup_seconds) == (None, None, None)
 
 
 @pytest.mark.parametrize("end", [0.0, 0.25, 0.5, 0.8])
