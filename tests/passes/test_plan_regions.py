@@ -300,3 +300,20 @@ def test_a_copy_and_a_pickle_make_a_plan_of_their_own() -> None:
     again = pickle.loads(pickle.dumps(gm))
     assert torch.equal(again(X), expected)
     assert torch.equal(again(X), expected)
+
+
+@pytest.mark.filterwarnings("ignore:PlanRegions")  # it rests on the others, and goes with them
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_it_reverses_in_any_order_with_the_passes_that_pack(order: tuple[int, ...]) -> None:
+    model = Net().eval()
+    before = fxopt.fingerprint(fxopt.capture(model, (X,)))
+    gm, _ = planned(model)
+    with torch.inference_mode():
+        gm(X)
+    again = pickle.loads(pickle.dumps(gm))
+    passes = (fxopt.PackConvolutions(), fxopt.PackLinears(), PASS)
+    for place in order:
+        passes[place](again, reverse=True)
+        with torch.inference_mode():
+            torch.testing.assert_close(again(X), model(X))
+    assert fxopt.fingerprint(again) == before
