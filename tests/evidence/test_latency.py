@@ -213,6 +213,22 @@ def test_a_short_run_is_measured_without_a_look_at_its_calls() -> None:
     assert len(told) == 2 * 100 + 3 * 6, "the first run of each model, and the samples"
 
 
+def test_a_run_that_was_long_only_once_is_measured_without_a_look_at_its_calls() -> None:
+    time = FakeTime()
+
+    class SetsUp(Slow):
+        def forward(self, x: Tensor) -> Tensor:
+            self.time.now += 10 * (self.steps == 0)
+            return super().forward(x)
+
+    told: list[float] = []
+    report = measure(
+        Slow(time, 0.001), SetsUp(time, 0.001), X, clock=time, wall=time, budget=1e9, rounds=6, on_progress=told.append
+    )  # type: ignore[arg-type, func-returns-value]
+    assert len(report.rounds) == 6
+    assert len(told) == 4 * 100 + 3 * 6, "the first two runs of each model, and the samples"
+
+
 @pytest.mark.parametrize("in_place", [False, True])
 def test_a_compiled_model_is_measured_compiled(in_place: bool) -> None:
     calls = {"compiled": 0}
