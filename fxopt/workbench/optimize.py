@@ -112,6 +112,8 @@ class OptimizeReport:
     """The engine that computed the graph for the inputs; empty where torch calls its nodes."""
     by_hand: str = ""
     """The reason why a region of the graph that is meant for an engine was computed node by node, where one was."""
+    convolutions: LatencyReport | None = None
+    """The graph with `PackConvolutions`, where it is slower than the original, so that the pass is left out."""
 
     def __str__(self) -> str:
         lines = [f"level {self.level}: {self._sites} sites rewritten in {self.seconds:.1f} s"]
@@ -125,6 +127,8 @@ class OptimizeReport:
             lines.append("  no time was left to measure MergeLinears, which stays")
         elif self.merging is not None and self.merging.ratio < 1:
             lines.append(f"  left out: MergeLinears makes it {1 / self.merging.ratio:.2f}x slower")
+        if self.convolutions is not None:
+            lines.append(f"  left out: PackConvolutions, with which it is {1 / self.convolutions.ratio:.2f}x slower")
         if self.planning is not None and not _is_faster(self.planning):
             lines.append(f"  left out: PlanRegions, which is not measured to be faster ({self.planning.verdict})")
         lines += [f"  {one}" for one in self.engines]
@@ -135,7 +139,7 @@ class OptimizeReport:
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")
-        if self.latency is not None and self.latency.shown and self.latency.ratio < 1 and not self._sites:
+        if _is_slower(self.latency) and not self._sites:
             lines.append("nothing is faster, so the graph is as it was captured")
         return "\n".join(lines)
 
@@ -177,7 +181,7 @@ def optimize(
             that pay (`fxopt.workbench.autotuning`), in place of the choices that `measured` makes.
         measured: whether the work is timed on this machine: with and without `MergeLinears`, then each kind of packed
             layer, so that the slower is left out, then with and without `PlanRegions`, and then the whole: if it is
-            slower for certain, nothing is rewritten.
+            slower for certain, once more without `PackConvolutions`, and if it still is, nothing is rewritten.
         budget: the seconds that the measurement of the whole may take; the choices before it may take as long.
 
     Raises:
@@ -225,16 +229,36 @@ def optimize(
             trials = tuple(hand_over(name, bench, one, judge, args, kwargs) for name, one in handing.items())
     seconds = time.perf_counter() - start
     original = Original(bench.pristine, [(args, kwargs)])
-    with as_measured(bench.current):
-        numerics = original.compare(bench.current)
-    if measured:
+
+    def judged() -> tuple[NumericsReport, LatencyReport | None]:
+        with as_measured(bench.current):
+            numerics = original.compare(bench.current)
+        if not measured:
+            return numerics, None
         set_up(bench.current, args, kwargs)
-    latency = measure(bench.pristine, bench.current, args, kwargs, budget=budget) if measured else None
-    if choices is None and latency is not None and latency.shown and latency.ratio < 1:
+        return numerics, measure(bench.pristine, bench.current, args, kwargs, budget=budget)
+
+    numerics, latency = judged()
+    convolutions: LatencyReport | None = None
+    if choices is None and _is_slower(latency) and _leaves_out_convolutions(bench):
+        convolutions = latency
+        numerics, latency = judged()
+    if choices is None and _is_slower(latency):
         bench.reverse_all()
     engine_told = engine_of(bench.current), by_hand(bench.current)
     report = OptimizeReport(
-        level, bench.states, slower, merging, numerics, latency, seconds, planned, trials, tuning, *engine_told
+        level,
+        bench.states,
+        slower,
+        merging,
+        numerics,
+        latency,
+        seconds,
+        planned,
+        trials,
+        tuning,
+        *engine_told,
+        convolutions,
     )
     return Optimized(bench.current, report, bench.choices)
 
@@ -259,6 +283,19 @@ def _expect_arguments(
         raise FxoptError(f"engine={engine!r} computes the graph as one call, and {reason}")
     if autotune and (replays or not measured):
         raise FxoptError("autotune measures to make the choices: leave choices and measured out")
+
+
+def _is_slower(latency: LatencyReport | None) -> bool:
+    return latency is not None and latency.shown and latency.ratio < 1
+
+
+def _leaves_out_convolutions(bench: Workbench) -> bool:
+    """Turn `PackConvolutions` off, and the plan that rests on it; return whether it was on."""
+    if not any(state.sites_on for state in bench.states if state.name == PackConvolutions.__name__):
+        return False
+    for pass_ in (PlanRegions(), PackConvolutions()):
+        bench.turn_off(pass_)
+    return True
 
 
 def _merge_if_faster(

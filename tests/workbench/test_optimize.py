@@ -64,6 +64,20 @@ def test_nothing_is_rewritten_where_the_whole_is_slower(monkeypatch: pytest.Monk
     assert not any(choice.on for choice in choices)
 
 
+def test_packed_convolutions_are_left_out_where_the_whole_is_slower_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    slower, faster = (report_of([Round(1.0, seconds, 1.0)] * 9) for seconds in (2.0, 0.5))
+    answers = iter([slower, faster])
+    monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: next(answers))
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3), nn.ReLU()).eval()
+    module, report, choices = fxopt.optimize(model, X)
+    kinds = [type(module.get_submodule(str(n.target))) for n in module.graph.find_nodes(op="call_module")]
+    assert kinds == [nn.Conv2d, nn.Conv2d, nn.ReLU]
+    assert "left out: PackConvolutions, with which it is 2.00x slower" in str(report)
+    assert report.latency is faster
+    again = fxopt.optimize(model, X, choices=choices, measured=False)
+    assert fxopt.fingerprint(again.module) == fxopt.fingerprint(module)
+
+
 @pytest.mark.parametrize(("seconds", "kinds"), [(2.0, [nn.Linear, nn.Linear]), (0.5, [nn.Linear])])
 def test_linears_are_merged_only_where_that_is_faster(
     monkeypatch: pytest.MonkeyPatch, seconds: float, kinds: list[type[nn.Module]]
