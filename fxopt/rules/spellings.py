@@ -27,7 +27,7 @@ from fxopt.graph.guards import unaltered_conditions
 from fxopt.graph.module_table import WITH_WEIGHTS, WITHOUT_WEIGHTS
 from fxopt.graph.nodes import is_tensor
 from fxopt.graph.operator_names import PYTHON, SECOND_NAMES
-from fxopt.graph.operator_table import COMMUTATIVE
+from fxopt.graph.operator_table import COMMUTATIVE, DROPOUTS
 from fxopt.rules.overloads import ARGUMENTS, UNSEEN, Kind, overloads
 
 _SECOND_NAMES = {
@@ -185,7 +185,9 @@ def _of_python_function(function: Any, args: Any, kwargs: Any) -> Spelling | Non
         return None
     bound.apply_defaults()
     name, given = _FUNCTIONS[function], bound.arguments
-    if given.get("inplace") or ("dim" in given and given["dim"] is None):
+    # in evaluation mode a dropout returns its input, and writes nothing
+    in_place = given.get("inplace") and (name not in DROPOUTS or given.get("training") is not False)
+    if in_place or ("dim" in given and given["dim"] is None):
         return None  # a dimension that is guessed from the shape
     values = {ARGUMENTS.get(key, key): value for key, value in given.items() if key not in UNSEEN}
     return Spelling(name, values, _defaults_of(name))

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import fxopt
 from fxopt import RemoveIdentities
 from fxopt.core import GraphIndex
 from fxopt.testing import Case, check, check_pass, laws
@@ -47,6 +48,10 @@ REMOVED: dict[str, Callable[[Any, torch.Tensor], torch.Tensor]] = {
     "dropout": lambda m, x: m.drop(x),
     "dropout called twice": lambda m, x: m.drop(m.drop(x)),
     "dropout2d": lambda m, x: m.channels(x[None])[0],
+    "dropout in place": lambda m, x: m.in_place(x),
+    "dropout in place, beside another reader": lambda m, x: (y := x.sin(), m.in_place(y) + y)[1],
+    "dropout2d in place": lambda m, x: m.channels_in_place(x[None])[0],
+    "F.dropout in place": lambda m, x: F.dropout(x, 0.1, False, True),
     "F.dropout": lambda m, x: F.dropout(x, 0.1, training=False),
     "aten.dropout": lambda m, x: torch.ops.aten.dropout.default(x, 0.1, False),
     "identity": lambda m, x: m.identity(x),
@@ -80,7 +85,8 @@ NOTHING_TO_SAY: dict[str, Callable[[Any, torch.Tensor], torch.Tensor]] = {
 
 
 def layers() -> dict[str, nn.Module]:
-    return {"drop": nn.Dropout(), "channels": nn.Dropout2d(), "identity": nn.Identity()}
+    in_place = {"in_place": nn.Dropout(inplace=True), "channels_in_place": nn.Dropout2d(inplace=True)}
+    return {"drop": nn.Dropout(), "channels": nn.Dropout2d(), "identity": nn.Identity(), **in_place}
 
 
 def between(forward: Callable[[Any, torch.Tensor], Any]) -> Callable[..., Any]:
@@ -173,3 +179,29 @@ def test_torch_gives_the_same_bits(dtype: torch.dtype, length: int) -> None:
         assert torch.equal(same.isnan(), x.isnan())
     for other in (x + 0, x + 0.0, x - -0.0):
         assert not torch.equal(other.view(bits)[numbers], x.view(bits)[numbers]), "or it could be removed as well"
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize(
+    "kind", [nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout]
+)
+def test_torch_gives_back_the_very_tensor_and_writes_nothing_in_evaluation(kind: Any, in_place: bool) -> None:
+    sizes = {nn.Dropout1d: (2, 3, 4), nn.Dropout2d: (2, 3, 4, 5), nn.Dropout3d: (2, 3, 4, 5, 6)}
+    x = torch.randn(sizes.get(kind, (2, 3)), requires_grad=True)
+    before, version = x.detach().clone(), x._version
+    assert kind(inplace=in_place).eval()(x) is x
+    assert F.dropout(x, 0.1, False, in_place) is x
+    assert torch.equal(x, before)
+    assert x._version == version
+
+
+def test_a_dropout_in_place_stays_in_training_mode() -> None:
+    gm = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4), nn.Dropout(inplace=True), nn.ReLU()))
+    assert_left_alone(RemoveIdentities(), gm, "in training mode", "model.eval()")
+
+
+def test_a_dropout_that_changes_the_shape_in_place_stays() -> None:
+    """Of an input without a batch, torch calls `unsqueeze_`, which a leaf refuses where gradients are recorded."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout1d(inplace=True), nn.ReLU()).eval()
+    gm = fxopt.capture(net, (torch.randn(3, 4),))
+    assert_left_alone(RemoveIdentities(), gm, "gives an input without a batch one more dimension", "inplace=False")
