@@ -57,13 +57,14 @@ One step of GPT-2 reads 494 MB of weights for a single row, so memory bounds it.
 weights of all layers in turn, a sum of them reads 36 GB/s. Products by oneDNN on packed weights reach 23 (768 x 768) to
 32, and 37 for the head of 50257 columns, whose packed copy stands beside the embedding that it is tied to. MKL reaches
 20 to 24, and 28 for the head, on weights as GPT-2 holds them and as Inductor packs them; `F.linear` and `torch.mv`
-reach 16 to 22 on rows of weights. So the 49 products take 14 to 15 ms of the 18 of a step with passes, and 20 of 24 in
-`torch.compile`. Beside them, the passes need 1.1 ms in kernels (attention and the concatenation of the cache, 0.65) and
-3 in Python and dispatch. `torch.compile` was ahead nevertheless, 1.54 to 1.36, for a reason outside of the kernels: a
-captured graph checks its inputs at each call, which took 7 ms, since its conditions dismantled the cache 143 times. It
-takes 0.6 ms now, and 0.2 with warm caches. With reshapes and residual sums taken into the products, 132 of 475 nodes
-go, and the time of a step stays as it is; activations behind a reshape, taken along, make the prefill 1.02 times as
-fast.
+reach 16 to 22 on rows of weights. So the 49 products take 14 to 15 ms of the 18 to 19 of a step with passes, and 20 of
+22 to 24 in `torch.compile`: side by side, the passes are ahead by 1.15 to 1.2. Beside the products they need 1.1 ms in
+kernels (attention and the concatenation of the cache, 0.65) and 3 in Python and dispatch. `torch.compile` seemed ahead
+before, 1.54 to 1.36, for two reasons outside of the kernels. A captured graph checks its inputs at each call, which
+took 7 ms, since its conditions dismantled the cache 143 times; it takes 0.6 ms now, and 0.2 with warm caches. And after
+a first run that compiled for seconds, the measurement watched each call of the graph beside it, for 2 to 3 ms. With
+reshapes and residual sums taken into the products, 132 of 475 nodes go, and the time of a step stays as it is;
+activations behind a reshape, taken along, make the prefill 1.02 times as fast.
 
 ## Why ONNX Runtime is ahead on convolution nets
 
