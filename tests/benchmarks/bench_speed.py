@@ -45,13 +45,13 @@ transformers are twice as fast. Held to AVX2 (`ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_
 118, near the most that the core can do, and the gain is that of small products alone, of fused activations and sums,
 and of folded norms. So 2.3 for MobileNetV2 is reached with AVX-512 and out of reach with AVX2, where its kernels alone
 take 6 of the 9 ms (`fxopt times` tells them apart). On that core with AVX-512, the passes are ahead of `torch.compile`
-on every transformer in float32. It is level with them on ResNet-50 and MobileNetV2, and ahead on Intel on all. ONNX
-Runtime, which is handed the whole graph, is behind packed layers there on BERT and MiniLM, by 1.1 to 1.3, and ahead on
-convolution nets: on ResNet-50 by 1.13, on EfficientNet by 1.27, on MobileNetV2 by 1.34, in figures of a loaded machine.
-`torch.compile` makes EfficientNet 20 times as slow by one loop, which has 99 % of the time: the model averages its last
-image of 7 x 7 with a window of 1280 x 1280, and Inductor walks over all of that window, where torch stops at the edge
-(with a window of 7 x 7 it is 1.8 times as fast as eager).
-The table "AMD EPYC, 2 cores" is of a machine whose family was not noted; its figures are nearer to those with AVX2.
+on every transformer in float32. It is level with them on ResNet-50, behind on MobileNetV2 (2.41 to 2.75), and ahead
+on Intel on all. ONNX Runtime, which is handed the whole graph, is behind packed layers there on BERT and MiniLM, by
+1.1 to 1.3, and ahead on convolution nets: on ResNet-50 by 1.05, on EfficientNet by 1.3, on MobileNetV2 by 1.3 to 1.4.
+`torch.compile` makes EfficientNet 20 times as slow by one loop, which has 99 % of the time: the model averages its
+last image of 7 x 7 with a window of 1280 x 1280, and Inductor walks over all of that window, where torch stops at the
+edge (with a window of 7 x 7 it is 1.8 times as fast as eager). The table "AMD EPYC, 2 cores" is of a machine whose
+family was not noted; its figures are nearer to those with AVX2.
 
 One step of GPT-2 reads 494 MB of weights for a single row, so memory bounds it. On that core with AVX-512, and with the
 weights of all layers in turn, a sum of them reads 36 GB/s. Products by oneDNN on packed weights reach 23 (768 x 768) to
@@ -110,7 +110,7 @@ ONNX Runtime, and `perf` finds 3.2 of 7 ms of MobileNetV2 in them. The rest lies
 | `PlanRegions`: modules at hand, one check a call | 1.15 | 1.11 | 1.03 | 1.05 |
 | in the plan, bounds by the weights in place of proofs | 1.04 | | | |
 
-With the plan, the ratios of the table below rose from 2.32 to 2.51, from 1.67 to 1.94 and from 1.94 to 2.02. These
+With the plan, the ratios of the table below rose from 2.32 to 2.75, from 1.67 to 1.91 and from 1.94 to 2.06. These
 brought nothing: TorchScript around the calls (2 of 19 microseconds), a 1x1 as a convolution in place of a product (8
 microseconds more), the image of the stem in channels last (a copy eats the gain), a strided 1x1 as slice and product (1
 percent of it), an even padding that is cropped in place of zeros in the kernel (as fast, without its proof), swish by
