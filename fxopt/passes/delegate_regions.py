@@ -97,6 +97,7 @@ class DelegateRegions(RegionPass):
             moves = one.op == "get_attr" or operation_name(one) in _MOVES
             yield (info is None or info.dtype not in _INTEGERS or moves) or Unmet(
                 f"{one.name} computes integers, and OpenVINO computes other ones where they are negative or large",
+                remedy='hand over the modules that compute floats alone: module="..."',
                 actual=str(one),
                 needed="integers that are read, moved or compared only",
             )

@@ -135,7 +135,7 @@ class OptimizeReport:
         if self.engine:
             lines.append(f"computed by {self.engine}")
         elif self.engines or self.by_hand:
-            lines.append("computed by torch, node by node" + (f": {self.by_hand}" if self.by_hand else ""))
+            lines.append("computed by torch, by no engine" + (f": {self.by_hand}" if self.by_hand else ""))
         lines.append(f"outputs: {self.numerics.verdict}")
         if self.latency is not None:
             lines.append(f"latency: {self.latency.verdict}, in CPU time of one thread on {self.latency.machine}")

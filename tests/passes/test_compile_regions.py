@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import fxopt
+from fxopt.core import shared_copy
 from fxopt.engines import CompiledRegion
 from fxopt.engines import compiled as compiled_file
 from fxopt.errors import ArgumentError
@@ -20,7 +21,7 @@ from fxopt.evidence.running import copied
 from fxopt.graph.nodes import info_of
 from fxopt.testing import LAWS, Case, Law, check, title
 from fxopt.tracing.structure import tensors_of
-from tests.engines.caches import Step, caches
+from tests.engines.caches import Cache, Step, caches
 from tests.examples import EXAMPLES, Example
 from tests.quick import one_of_four
 
@@ -293,3 +294,18 @@ def test_inductor_computes_the_same_with_frozen_weights() -> None:
     linear.bias.add_(1)  # type: ignore[union-attr, operator]
     torch.testing.assert_close(gm(X)[0], expected[0] + 2, rtol=1e-5, atol=1e-5)
     assert compiled_file.compiler_of("inductor")
+
+
+@pytest.mark.slow
+@torch.no_grad()
+def test_inductor_takes_a_cache_that_grows_with_each_step() -> None:
+    x, past = torch.randn(1, 8), caches()["an object"]
+    gm = fxopt.capture(Step().eval(), (x, past))
+    original, kept = shared_copy(gm), Cache(past.keys, past.values)
+    fxopt.CompileRegions()(gm)
+    (region,) = (one for one in gm.modules() if isinstance(one, CompiledRegion))
+    for _ in range(12):  # Dynamo holds 8 kinds of inputs
+        (found, past), (expected, kept) = gm(x, past), original(x, kept)
+        assert not region.by_hand
+        torch.testing.assert_close((found, past.keys), (expected, kept.keys), rtol=1e-5, atol=1e-5)
+    assert len(past.keys) == 14

@@ -185,7 +185,7 @@ def test_no_engine_is_named_where_none_computed_the_graph(monkeypatch: pytest.Mo
         assert "torch.compile compiled nothing, and called the model as it is" in trial.problem
         assert (trial.seconds, trial.numerics, trial.latency, report.engine) == (None,) * 3 + ("",)
         assert "\n  inductor does not compute the graph: torch.compile failed" in str(report)
-        assert "\ncomputed by torch, node by node\n" in str(report)
+        assert "\ncomputed by torch, by no engine\n" in str(report)
         assert any(isinstance(one, PackedConv2d) for one in module.children())
 
 
@@ -209,7 +209,7 @@ def test_choices_that_name_an_engine_are_told_where_it_does_not_compute_them(mon
     with pytest.warns(fxopt.FxoptWarning, match="its result is off by 1"):
         _, report, _ = fxopt.optimize(net(), X, engine="onnxruntime", choices=choices, measured=False)
     assert not report.engine
-    assert "computed by torch, node by node: Engine failed: EngineError: its result is off by 1" in str(report)
+    assert "computed by torch, by no engine: Engine failed: EngineError: its result is off by 1" in str(report)
 
 
 def in_torch(change: Callable[[torch.Tensor], torch.Tensor]) -> Runtime:
