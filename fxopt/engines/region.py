@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Proxy
-from torch.nn.modules.module import _has_any_global_hook
 from torch.utils._pytree import tree_flatten, tree_leaves
 
 from fxopt.engines.flat import CONSTANTS
 from fxopt.errors import FxoptError, warn
-from fxopt.graph.hooks import HOOKS
+from fxopt.graph.hooks import HOOKS, HOOKS_OF_ALL
 
 Call = Callable[..., Any]
 
@@ -197,7 +196,7 @@ class EngineRegion(nn.Module):
             not (torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *tensors)))
             and not any(map(_IS_TRAINING, self._inside.modules))
             and not any(self._inside.hooks)
-            and not _has_any_global_hook()
+            and not any(HOOKS_OF_ALL)
             and torch._C._len_torch_function_stack() == 0
             and torch._C._len_torch_dispatch_stack() == 0
             and torch._C._functorch.peek_interpreter_stack() is None
@@ -215,7 +214,7 @@ class EngineRegion(nn.Module):
             return "gradients are recorded; call it under torch.inference_mode()"
         if any(map(_IS_TRAINING, self._inside.modules)):
             return "a module is in training mode; call eval()"
-        if any(self._inside.hooks) or _has_any_global_hook():
+        if any((*self._inside.hooks, *HOOKS_OF_ALL)):
             return "a hook of modules watches"
         if torch.is_autocast_enabled("cpu"):
             return "autocast is on"

@@ -12,6 +12,9 @@ from fxopt.graph.conditions import Condition, Unmet
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """The attributes in which a module keeps its hooks."""
 
+HOOKS_OF_ALL = tuple(getattr(torch.nn.modules.module, f"_global{table}") for table in HOOKS)
+"""The tables of hooks that see all modules."""
+
 _TENSOR_HOOKS = {
     "_backward_hooks": "register_hook",
     "_post_accumulate_grad_hooks": "register_post_accumulate_grad_hook",
