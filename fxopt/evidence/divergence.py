@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,14 @@ class Divergence:
 class _Watched(Interpreter):
     """Run a graph and report the result of each node, before a later node can change it in place."""
 
-    def __init__(self, gm: GraphModule, watch: Callable[[Node, Any], None]) -> None:
+    def __init__(
+        self, gm: GraphModule, watch: Callable[[Node, Any], None], before: Callable[[Node, Mapping[Node, Any]], None]
+    ) -> None:
         super().__init__(gm)
-        self.watch = watch
+        self.watch, self.before = watch, before
 
     def run_node(self, n: Node) -> Any:
+        self.before(n, self.env)
         result = super().run_node(n)
         self.watch(n, result)
         return result
@@ -73,12 +76,33 @@ def values_of(
     return kept
 
 
+def reads_of(gm: GraphModule, inputs: Any, read: Mapping[Node, Node], keep: Callable[[Any], Any]) -> dict[Node, Any]:
+    """Apply `keep` to the value of one node that another one reads, just before that one runs.
+
+    Args:
+        read: by the node that reads, the one that it reads.
+    """
+    kept: dict[Node, Any] = {}
+
+    def before(node: Node, values: Mapping[Node, Any]) -> None:
+        if node in read:
+            kept[node] = keep(values[read[node]])
+
+    _run_watched(gm, inputs, lambda node, value: None, before)
+    return kept
+
+
 def leaves_by_path(value: Any) -> dict[str, Any]:
     """Return the present leaves of a value by their paths."""
     return {path: leaf.clone() if isinstance(leaf, Tensor) else leaf for path, leaf in leaves_of(value)}
 
 
-def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None]) -> None:
+def _run_watched(
+    gm: GraphModule,
+    inputs: Any,
+    watch: Callable[[Node, Any], None],
+    before: Callable[[Node, Mapping[Node, Any]], None] = lambda node, values: None,
+) -> None:
     class Run(torch.nn.Module):
         """Let `run`, which takes a module, guard the graph's buffers and the generator."""
 
@@ -87,7 +111,7 @@ def _run_watched(gm: GraphModule, inputs: Any, watch: Callable[[Node, Any], None
             self.gm = gm
 
         def forward(self, *args: Any, **kwargs: Any) -> None:
-            _Watched(gm, watch).run(*in_order(gm, args, kwargs))
+            _Watched(gm, watch, before).run(*in_order(gm, args, kwargs))
 
     run(Run(), *inputs)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from torch import nn
@@ -27,6 +28,17 @@ class Origin:
     pass_name: str
     site: str
     nodes: tuple[str, ...]
+
+
+def place_of(node: Node, *, without: str) -> str:
+    """Return the name of a node; where passes changed it, with a digest of those `without` the one of this signature.
+
+    The input of such a node may be another one than that of its namesake in the graph before: a norm that is folded
+    into a layer gives it the numbers that the norm read.
+    """
+    changed = sorted(set(node.meta.get(MARKS, ())) - {without})
+    digest = hashlib.sha256("".join(changed).encode()).hexdigest()[:8]
+    return f"{node.name}@{digest}" if changed else node.name
 
 
 def made_by(thing: Node | nn.Module, signature: str) -> bool:

@@ -26,7 +26,7 @@ class BFloat16Linear(PackedLinear):
     most_of_a_row = 0
 
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
-        return other is None and super()._takes(x, weight, other)
+        return other is None and x.dtype is torch.float32 and super()._takes(x, weight, other)
 
     def _by_onednn(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight) -> Tensor:
         narrow = None if bias is None else bias.bfloat16()

@@ -15,6 +15,8 @@ from fxopt.packed.weights import PackedWeight
 
 MOST_WEIGHT, MOST_INPUT = 127, 255
 """The integers of a weight are from -127 to 127, those of an input from 0 to 255."""
+MOST_COLUMNS = (2**31 - 1) // (MOST_WEIGHT * MOST_INPUT)
+"""A sum of so many products of them is sure to fit into 32 bits."""
 Span = tuple[float, float]
 """The least and the largest number of an input."""
 
@@ -31,7 +33,8 @@ class Int8Linear(PackedLinear):
         span: of the inputs, measured before: static quantization. Without it, each call takes that of its own `x`:
             dynamic quantization. The result for one row then depends on the other rows.
 
-    Inputs and weights with a NaN or an infinity are computed by torch in float32.
+    Inputs and weights with a NaN, an infinity or a number of 1e15 or more, and inputs of zeros alone, are computed by
+    torch in float32.
 
     >>> import torch
     >>> layer = torch.nn.Linear(8, 4)
@@ -54,13 +57,13 @@ class Int8Linear(PackedLinear):
         self.span = None if span is None else (min(span[0], 0.0), max(span[1], 0.0))
 
     def _takes(self, x: Tensor, weight: Tensor, other: Tensor | None) -> bool:
-        return other is None and super()._takes(x, weight, other)
+        return other is None and x.dtype is torch.float32 and super()._takes(x, weight, other)
 
     def _by_onednn(self, x: Tensor, other: Tensor | None, bias: Tensor | None, packed: PackedWeight) -> Tensor:
         numbers = torch.stack(torch.aminmax(x)).tolist()
         low, high = (min(numbers[0], 0.0), max(numbers[1], 0.0)) if self.span is None else self.span
         step = (high - low) / MOST_INPUT
-        if not packed.is_bounded or not all(abs(one) < _LARGE for one in numbers) or step < _SMALL:
+        if not packed.beside or not all(abs(one) < _LARGE for one in numbers) or step < _SMALL:
             return self.by_torch(x, other)
         zero = round(-low / step)
         narrow = (x * (1 / step)).round_().add_(zero).clamp_(0, MOST_INPUT).to(torch.uint8)
@@ -72,8 +75,10 @@ class Int8Linear(PackedLinear):
     def _form(self) -> tuple[Hashable, ...]:
         return ("linear", torch.int8)
 
-    def _pack(self, weight: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    def _pack(self, weight: Tensor, x: Tensor) -> tuple[Tensor, ...]:
         scales = (weight.abs().amax(1) / MOST_WEIGHT).clamp_min(_SMALL)
+        if not bool((scales < _LARGE).all()):
+            return (weight,)
         narrow = (weight / scales[:, None]).round_().clamp_(-MOST_WEIGHT, MOST_WEIGHT).to(torch.int8)
         return torch.ops.onednn.qlinear_prepack(narrow.contiguous(), None), scales
 
@@ -107,5 +112,5 @@ def multiplies_int8() -> bool:
     return bool((products == MOST_INPUT * MOST_WEIGHT * columns).all())
 
 
-_SMALL, _LARGE = 1e-30, 1e30
-"""Scales between these, and their inverses and products, stay within float32."""
+_SMALL, _LARGE = 1e-30, 1e15
+"""Numbers and scales between these, and their inverses and products, stay within float32."""

@@ -22,8 +22,9 @@ from fxopt.core import (
     layer_of,
 )
 from fxopt.errors import ArgumentError
+from fxopt.graph.marks import place_of
 from fxopt.packed import Int8Linear, multiplies_int8
-from fxopt.packed.int8 import Span
+from fxopt.packed.int8 import MOST_COLUMNS, Span
 from fxopt.passes.packing import (
     LayerToPack,
     float32_condition,
@@ -49,10 +50,12 @@ class QuantizeLinears(Pass[LayerToPack]):
     copy of integers stands beside them, a quarter of their size. It is for inference, as `PackLinears` is.
 
     Args:
-        spans: the least and the largest number of inputs, by the name of the node that makes them, as
-            `fxopt.evidence.spans_of` measures them over inputs of yours: static quantization. Larger numbers are cut.
-            Without it, quantization is dynamic: each call looks for the span of its own input, all rows together, so
-            that the result of one row depends a little on the others.
+        spans: the least and the largest number of the input of each linear, by the name of its node, as
+            `fxopt.evidence.spans_of` measures them over inputs of yours: static quantization. Numbers beyond are cut.
+            A linear that another pass has changed since has no span, for its input may be another one, as behind a
+            norm that was folded into it: measure in the graph as it is then, and anew after an edit by hand. Without
+            spans, quantization is dynamic: each call looks for the span of its own input, all rows together, so that
+            the result of one row depends a little on the others.
 
     Raises:
         ArgumentError: a span is no pair of finite numbers in order.
@@ -88,13 +91,18 @@ class QuantizeLinears(Pass[LayerToPack]):
         yield multiplies_int8() or Unmet(
             "this processor does not multiply integers of 8 bits exactly", actual="none", needed="VNNI"
         )
-        made_by = layer.input.name if layer.input is not None else ""
+        columns = layer.weight.shape[1]
+        yield columns <= MOST_COLUMNS or Unmet(
+            f"a sum over the {columns} columns of {layer.name} may leave 32 bits",
+            actual=str(columns),
+            needed=f"at most {MOST_COLUMNS}",
+        )
         yield (
             self.spans is None
-            or made_by in dict(self.spans)
+            or self._place(layer.node) in dict(self.spans)
             or Unmet(
-                f"no span of {made_by}, the input of {layer.name}, is given",
-                remedy="measure it: fxopt.evidence.spans_of(gm, inputs)",
+                f"no span of the input of {layer.name}, as it is in this graph, is given",
+                remedy="measure it here: fxopt.evidence.spans_of(gm, inputs)",
                 actual="none",
                 needed="its least and its largest number",
             )
@@ -123,8 +131,10 @@ class QuantizeLinears(Pass[LayerToPack]):
         put_packed(match, packed, rewriter)
 
     def _span_of(self, match: LayerToPack) -> Span | None:
-        made_by = match.layer.input
-        return None if self.spans is None or made_by is None else dict(self.spans)[made_by.name]
+        return None if self.spans is None else dict(self.spans)[self._place(match.anchor)]
+
+    def _place(self, node: Node) -> str:
+        return place_of(node, without=self.signature)
 
 
 def _span(name: str, ends: Span) -> Span:

@@ -105,8 +105,9 @@ def _choose(steps: Sequence[Step], trial: Workbench) -> tuple[dict[int, str], li
                 s for s, one in mine.items() if kind_name(one) == step.name and arguments_of(one) == step.arguments
             )
             signature = next(known, "")
-            if not signature and step.on and step.name in {one.__name__ for one in APPROXIMATE_PASSES}:
+            if not signature and step.name in {one.__name__ for one in APPROXIMATE_PASSES}:
                 signature = _added(step, i, trial)
+                mine = {one.signature: one for one in trial.passes}
             if not signature:
                 if step.on:
                     has = ", ".join(one.name for one in trial.passes)
@@ -126,12 +127,12 @@ def _choose(steps: Sequence[Step], trial: Workbench) -> tuple[dict[int, str], li
 
 
 def _added(step: Step, number: int, trial: Workbench) -> str:
-    """Add the approximate pass of a step; return its signature, or nothing where another one of its name was given."""
+    """Add the approximate pass of a step; return its signature, or nothing where another one has its name."""
     pass_ = step.pass_(("steps", number))
-    if any(one.name == pass_.name for one in trial.passes):
-        return ""
-    trial.add(pass_)
-    return pass_.signature
+    alike = [one for one in trial.passes if one.name == pass_.name]
+    if not alike:
+        trial.add(pass_)
+    return pass_.signature if not alike or pass_.signature == alike[0].signature else ""
 
 
 def _left_out(steps: Sequence[Step], trial: Workbench, names: dict[int, str]) -> list[tuple[str, str]]:

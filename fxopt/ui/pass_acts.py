@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from fxopt.edits import Edit
-from fxopt.passes import APPROXIMATE_PASSES
+from fxopt.passes import APPROXIMATE_PASSES, PackConvolutions, PackLinears
 from fxopt.ui.acts import answer, move, remove, turn
 from fxopt.ui.events import Heard, news, sent_by
 from fxopt.ui.fault import complain
@@ -110,11 +110,16 @@ def _answer(session: Session, about: str) -> None:
         answer(session, said == "yes")
 
 
+_PACKING = {PackLinears.__name__, PackConvolutions.__name__}
+
+
 def _add(session: Session, name: str) -> None:
     """Put an approximate pass into the list, off at first, and look at it."""
     kind = next((one for one in APPROXIMATE_PASSES if one.__name__ == name), None)
     if kind is not None:
-        session.workbench.add(kind())
+        names = [state.name for state in session.workbench.states]
+        packs = [i for i, one in enumerate(names) if one in _PACKING]  # what they packed, it would not find
+        session.workbench.add(kind(), to=min(packs, default=None))
         look_at(session, name)
 
 

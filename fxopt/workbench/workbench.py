@@ -359,8 +359,8 @@ class Workbench(Displayed):
         self._go(choices)
 
     @_act
-    def add(self, pass_: Pass[Any]) -> None:
-        """Take one more pass, switched off, as the last in the order; `undo` takes it away again.
+    def add(self, pass_: Pass[Any], to: int | None = None) -> None:
+        """Take one more pass, switched off, as number `to` in the order or as the last; `undo` takes it away again.
 
         It takes the place of one that was added before under the same name. The same one again changes nothing.
 
@@ -374,7 +374,8 @@ class Workbench(Displayed):
             return
         others = tuple(one for one in self.choices if self._by_signature[one.signature].name != pass_.name)
         self._by_signature[pass_.signature] = pass_
-        self._go((*others, Choice(pass_.signature)))
+        at = len(others) if to is None else to
+        self._go((*others[:at], Choice(pass_.signature), *others[at:]))
 
     @_act
     def edit(self, edit: Edit) -> Edit:

@@ -74,6 +74,16 @@ def test_a_call_with_gradients_is_that_of_float32() -> None:
     assert gm.a.weight.grad is not None
 
 
+def test_a_graph_in_bfloat16_is_computed_as_before() -> None:
+    gm = captured(forward, X, **layers())
+    plain = copy.deepcopy(gm).bfloat16()
+    CastLinearsToBFloat16()(gm).bfloat16()
+    with torch.no_grad():
+        result = gm(X.bfloat16())
+        assert result.dtype == torch.bfloat16
+        assert torch.equal(result, plain(X.bfloat16()))
+
+
 def test_a_written_weight_is_rounded_anew() -> None:
     gm = captured(forward, X, **layers())
     CastLinearsToBFloat16()(gm)

@@ -15,6 +15,7 @@ from fxopt import Exactness, QuantizeLinears
 from fxopt.errors import ArgumentError
 from fxopt.evidence import spans_of
 from fxopt.packed import Int8Linear, multiplies_int8
+from fxopt.packed.int8 import MOST_COLUMNS
 from fxopt.testing import check_pass
 from tests.examples import outputs
 from tests.passes.asserts import assert_left_alone, captured
@@ -22,7 +23,7 @@ from tests.passes.asserts import assert_left_alone, captured
 needs_vnni = pytest.mark.skipif(not multiplies_int8(), reason="needs VNNI")
 
 X = torch.randn(6, 32, generator=torch.Generator().manual_seed(0))
-SPANS = {"x": (-4.0, 4.0)}
+SPANS = {"a": (-4.0, 4.0)}
 
 
 def linear(bias: bool = True) -> nn.Linear:
@@ -47,7 +48,7 @@ def by_steps(x: torch.Tensor, layer: nn.Linear, low: float, high: float) -> torc
 
 
 @needs_vnni
-@pytest.mark.parametrize("spans", [None, {"input_1": (-4.0, 4.0)}])
+@pytest.mark.parametrize("spans", [None, {"_0": (-4.0, 4.0)}])
 def test_the_laws_hold_and_every_site_is_declared_approximate(spans: Any) -> None:
     model = nn.Sequential(linear(), nn.ReLU()).eval()
     pass_ = QuantizeLinears(spans)
@@ -64,7 +65,7 @@ def test_a_result_is_that_of_the_formula(bias: bool, static: bool) -> None:
     layer = linear(bias)
     gm = captured(forward, X, a=layer)
     QuantizeLinears(SPANS if static else None)(gm)
-    low, high = SPANS["x"] if static else (float(X.min()), float(X.max()))
+    low, high = SPANS["a"] if static else (float(X.min()), float(X.max()))
     (result,) = outputs(gm, (X,))
     expected = by_steps(X, layer, low, high).relu()
     close = (result - expected).abs() < 1e-5
@@ -83,7 +84,7 @@ def test_numbers_outside_of_a_given_span_count_as_its_ends() -> None:
 
 
 @needs_vnni
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38, 0.0, 1e-44])
+@pytest.mark.parametrize("value", [2e15, math.nan, math.inf, -math.inf, 3e38, 0.0, 1e-44])
 def test_numbers_that_have_no_step_are_left_to_torch(value: float) -> None:
     layer, x = linear(), torch.full((2, 32), value)
     with torch.no_grad():
@@ -140,13 +141,70 @@ def test_spans_are_measured_over_all_inputs_and_left_out_where_a_number_is_not_f
 
     gm = captured(ask, X, a=linear())
     spans = spans_of(gm, [X, X * 2])
-    assert spans["x"] == (float(X.min()) * 2, float(X.max()) * 2)
-    assert not {"truediv", "add"} & spans.keys()
+    assert spans == {"a": (float(X.min()) * 2, float(X.max()) * 2)}
+    assert spans_of(gm, [X, X * math.inf]) == {}
+    with pytest.raises(ArgumentError, match=r"write \[inputs\]"):
+        spans_of(gm, X)
 
 
 @needs_vnni
 def test_an_input_without_a_span_is_left_alone() -> None:
-    assert_left_alone(QuantizeLinears({"y": (0.0, 1.0)}), captured(forward, X, a=linear()), "no span of x")
+    assert_left_alone(QuantizeLinears({"y": (0.0, 1.0)}), captured(forward, X, a=linear()), "no span of the input of a")
+
+
+@needs_vnni
+def test_the_span_is_that_of_what_the_linear_reads_whatever_is_rewritten_before_it() -> None:
+    model = nn.Sequential(nn.Linear(32, 32), nn.Sigmoid(), nn.Linear(32, 8)).eval()
+    with torch.no_grad():
+        model[0].weight.mul_(40)
+    gm = fxopt.capture(model, (X,))
+    pass_ = QuantizeLinears(spans_of(gm, [X]))
+    wb = fxopt.Workbench(gm, passes=[fxopt.PackLinears(), pass_])
+    wb.turn_on(pass_)
+    for _ in range(2):
+        low, high = wb.current.get_submodule("2").span
+        assert (low, high <= 1) == (0, True)
+        wb.turn_off(pass_, "_2")
+        wb.turn_on(pass_, "_2")
+
+
+@needs_vnni
+def test_a_linear_that_took_a_norm_up_has_no_span_of_before() -> None:
+    model = nn.Sequential(nn.Linear(32, 8), nn.BatchNorm1d(8), nn.Linear(8, 4)).eval()
+    model[1].running_mean.fill_(50.0)
+    gm = fxopt.capture(model, (X,))
+    fold, pass_ = fxopt.FuseBatchNorm1dInLinear(), QuantizeLinears(spans_of(gm, [X]))
+    wb = fxopt.Workbench(gm, passes=[fold, pass_])
+    before = {site.site for site in wb.state_of(pass_).sites}
+    wb.turn_on(fold)
+    after = {site.site for site in wb.state_of(pass_).sites}
+    assert before == {"_0", "_2"}
+    assert len(after) == 1
+    again = QuantizeLinears(spans_of(wb.current, [X]))
+    assert {match.site for match in again.scan(wb.current).matches} == before
+
+
+@needs_vnni
+def test_a_transposed_weight_is_quantized_and_another_dtype_is_computed_by_torch() -> None:
+    layer = linear()
+    layer.weight = nn.Parameter(layer.weight.detach().T.contiguous().T)
+    module = Int8Linear(layer.weight, layer.bias)
+    with torch.no_grad():
+        assert 0 < (module(X) - layer(X)).abs().max() < 0.1
+        x = X.bfloat16()
+        assert torch.equal(module.bfloat16()(x), F.linear(x, module.weight, module.bias))
+
+
+@needs_vnni
+def test_a_sum_that_may_leave_32_bits_is_left_alone() -> None:
+    x = torch.ones(1, MOST_COLUMNS + 1)
+    gm = captured(forward, x, a=nn.Linear(MOST_COLUMNS + 1, 2))
+    assert_left_alone(QuantizeLinears(), gm, "may leave 32 bits")
+    layer = nn.Linear(MOST_COLUMNS, 2, bias=False)
+    nn.init.ones_(layer.weight)
+    with torch.no_grad():
+        result = Int8Linear(layer.weight, None)(torch.ones(1, MOST_COLUMNS))
+    torch.testing.assert_close(result, torch.full((1, 2), float(MOST_COLUMNS)), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("span", [(1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)])

@@ -90,17 +90,20 @@ def test_arguments_of_passes_are_kept() -> None:
 
 def test_an_approximate_pass_comes_with_the_recipe_and_goes_with_undo() -> None:
     wb = Workbench(small())
-    wb.add(fxopt.QuantizeLinears({node.name: (-1.0, 1.0) for node in wb.pristine.graph.nodes}))
+    wb.add(fxopt.QuantizeLinears({node.name: (-1.0, 1.0) for node in wb.pristine.graph.nodes}), to=0)
     wb.turn_on("QuantizeLinears")
     sites = wb.state_of("QuantizeLinears").sites_on
     assert sites or not multiplies_int8()
     other = Workbench(small())
     recipe = Recipe.from_json(Recipe.of(wb).to_json())
-    assert recipe.passes()[-1].signature == wb.added[0].signature
+    assert recipe.passes()[0].signature == wb.added[0].signature
     assert recipe.replay(other).sites_on == sites
     assert other.state_of("QuantizeLinears").pass_.signature == wb.added[0].signature
     other.undo()
     assert not other.added
+    wb.turn_off("QuantizeLinears")
+    Recipe.from_json(Recipe.of(wb).to_json()).replay(other)
+    assert (other.choices, other.state_of("QuantizeLinears").on) == (wb.choices, False)
     given = Workbench(small(), passes=[*(kind() for kind in fxopt.ALL_PASSES), fxopt.QuantizeLinears()])
     with pytest.raises(RecipeError, match="no such pass with these arguments"):
         recipe.replay(given)

@@ -59,6 +59,8 @@ def test_an_approximate_pass_comes_into_the_list_when_it_is_asked_for_and_undo_t
     assert offered() == ["JoinLinears", "CastLinearsToBFloat16", "QuantizeLinears"]
     send(visited, heard, (1, "add", "QuantizeLinears"), (2, "add", "QuantizeLinears"), (3, "add", "MergeLinears"))
     assert offered() == ["JoinLinears", "CastLinearsToBFloat16"]
+    names = [one.name for one in visited.workbench.states]
+    assert names[names.index("QuantizeLinears") + 1] == "PackLinears", "what is packed, it would not find"
     state = visited.workbench.state_of("QuantizeLinears")
     assert (state.on, visited.view.looked_at) == (False, "QuantizeLinears")
     send(visited, heard, (4, "on", letter(visited, "QuantizeLinears")))
