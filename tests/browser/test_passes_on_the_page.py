@@ -379,6 +379,11 @@ def test_an_approximate_pass_is_asked_for_labeled_and_comes_back_with_the_addres
     visitor.wait("view.subject === 'digits_transformer'")
     page.get_by_role("button", name="Linears in bfloat16").click()
     expect(visitor.is_on("CastLinearsToBFloat16")).not_to_be_checked()
+    visitor.rests()
+    page.reload()
+    page.wait_for_function("globalThis.__fxopt?.views?.length === 1")
+    expect(visitor.is_on("CastLinearsToBFloat16")).not_to_be_checked()
+    expect(page.get_by_text("The address asks for things")).to_have_count(0)
     if not supports(torch.bfloat16):
         visitor.sees("no instructions for bfloat16")
         return
