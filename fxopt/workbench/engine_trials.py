@@ -18,7 +18,15 @@ from fxopt.evidence.latency import measure, measuring
 from fxopt.evidence.latency_report import LatencyReport
 from fxopt.evidence.numerics import NumericsReport, Original
 from fxopt.evidence.running import copied
-from fxopt.passes import CompileRegions, DelegateRegions, PackConvolutions, PackLinears, PlanRegions
+from fxopt.passes import (
+    CastLinearsToBFloat16,
+    CompileRegions,
+    DelegateRegions,
+    PackConvolutions,
+    PackLinears,
+    PlanRegions,
+    QuantizeLinears,
+)
 from fxopt.passes.regions import RegionPass
 from fxopt.workbench.workbench import Workbench
 
@@ -26,6 +34,9 @@ Engine = Literal["inductor", "onnxruntime", "openvino", "fastest"]
 
 FASTEST = "fastest"
 ENGINES = ("inductor", *RUNTIMES)
+
+_REPLACED = (PlanRegions, PackLinears, PackConvolutions, CastLinearsToBFloat16, QuantizeLinears)
+"""The passes whose work an engine does in its own way: it computes the layers of the model, in float32."""
 
 
 def passes_for(engine: str | None) -> dict[str, RegionPass]:
@@ -106,7 +117,7 @@ def hand_over(
     Where the engine does not compute it, the reason is told, and packed layers stay.
     """
     choices = bench.choices
-    for one in (PlanRegions(), PackLinears(), PackConvolutions()):
+    for one in [one for kind in _REPLACED for one in bench.passes if isinstance(one, kind)]:
         bench.turn_off(one)
     bench.turn_on(pass_)
     if not pass_.sites_on(bench.current):

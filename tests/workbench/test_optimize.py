@@ -212,6 +212,19 @@ def test_choices_that_name_an_engine_are_told_where_it_does_not_compute_them(mon
     assert "computed by torch, by no engine: Engine failed: EngineError: its result is off by 1" in str(report)
 
 
+@pytest.mark.skipif(not supports(torch.bfloat16), reason="needs instructions for bfloat16")
+@pytest.mark.parametrize("computes", [True, False])
+def test_an_engine_computes_in_float32_and_the_report_says_so(monkeypatch: pytest.MonkeyPatch, computes: bool) -> None:
+    change = torch.clone if computes else lambda one: one + 1
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", in_torch(change))
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval(), torch.randn(3, 8)
+    module, report, _ = fxopt.optimize(model, x, level="approximate", engine="onnxruntime", measured=False)
+    (cast,) = (one for one in report.states if one.name == "CastLinearsToBFloat16")
+    assert cast.sites_on == (0 if computes else 2)
+    assert any(isinstance(one, BFloat16Linear) for one in module.modules()) == (not computes)
+    assert report.engine == ("Engine" if computes else "")
+
+
 def in_torch(change: Callable[[torch.Tensor], torch.Tensor]) -> Runtime:
     """Return an engine that runs the program in torch."""
 
