@@ -269,7 +269,7 @@ class EngineRegion(nn.Module):
 
 def _as_they_are(tensors: list[Tensor]) -> tuple[list[Any], ...]:
     """Return a value that is another one after each write to one of them that torch counts: any but by ``.data``."""
-    return [*map(Tensor.data_ptr, tensors)], [*map(_FACTS, tensors)]
+    return [*map(Tensor.data_ptr, tensors)], [*map(Tensor.stride, tensors)], [*map(_FACTS, tensors)]
 
 
 def _kinds_of(inputs: tuple[Any, ...]) -> Hashable:

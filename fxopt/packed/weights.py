@@ -38,6 +38,7 @@ class PackedWeight:
             and weight.data_ptr() == source.data_ptr()
             and weight.dtype is source.dtype
             and weight.shape == source.shape
+            and weight.stride() == source.stride()
         )
 
 
@@ -56,7 +57,7 @@ def packed_weight(
         form: tells the ways apart in which one weight may be packed.
         pack: makes the copy, or a tuple of the copy and the tensors beside it.
     """
-    # memory, shape and version are the key: a parameter that shares them holds the same numbers
+    # memory, shape, strides and version are the key: a parameter that shares them holds the same numbers
     key = (weight.data_ptr(), weight._version, weight.dtype, tuple(weight.shape), weight.stride(), form)
     with _PACKING:
         known = _KNOWN.get(key)

@@ -74,6 +74,14 @@ def test_the_packed_copy_follows_every_write_that_torch_counts() -> None:
 
 
 @torch.no_grad()
+def test_the_packed_copy_is_not_that_of_the_transposed_weight_in_the_same_memory() -> None:
+    layer = PackedLinear(nn.Parameter(torch.randn(8, 8)), None)
+    layer(X)
+    layer.weight = nn.Parameter(layer.weight.t())
+    torch.testing.assert_close(layer(X), F.linear(X, layer.weight))
+
+
+@torch.no_grad()
 def test_one_weight_is_packed_once_and_the_copy_goes_with_its_last_module() -> None:
     layer = nn.Linear(8, 4)
     first, second = PackedLinear(layer.weight, None), PackedLinear(layer.weight, layer.bias)

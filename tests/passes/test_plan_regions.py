@@ -259,6 +259,16 @@ def test_it_follows_the_weights() -> None:
     assert plans_of(region)
 
 
+@torch.no_grad()
+def test_it_follows_a_weight_that_is_transposed_in_its_memory() -> None:
+    model, x = nn.Sequential(nn.Linear(600, 600), nn.GELU(), nn.Linear(600, 600)), torch.randn(4, 600)
+    gm, region = planned(model, x)
+    gm(x)
+    model[0].weight.data = model[0].weight.t()
+    torch.testing.assert_close(gm(x), model(x))
+    assert plans_of(region)
+
+
 def test_where_somebody_watches_it_computes_node_by_node() -> None:
     gm, region = planned(Net())
     x = X.clone().requires_grad_()
