@@ -31,8 +31,26 @@ from fxopt.core import (
     unwritten_condition,
 )
 from fxopt.graph.copying import shallow_copy
-from fxopt.packed import DTYPES, Activation, PackedLayer, is_available, supports
+from fxopt.packed import (
+    DTYPES,
+    Activation,
+    BFloat16Linear,
+    Int8Linear,
+    PackedConv2d,
+    PackedLayer,
+    PackedLinear,
+    is_available,
+    supports,
+)
 from fxopt.rules.spellings import Spelling, spelled
+
+PASS_OF: dict[type[nn.Module], str] = {
+    PackedLinear: "PackLinears",
+    PackedConv2d: "PackConvolutions",
+    BFloat16Linear: "CastLinearsToBFloat16",
+    Int8Linear: "QuantizeLinears",
+}
+"""The name of the pass that makes a packed layer, for a sentence on its remedy."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,6 +41,7 @@ class PlanRegions(RegionPass):
     label = "Plan regions"
     needs = "two calls without writes, in evaluation mode"
     suffix = "planned"
+    keeps_narrow = True
 
     def engine_condition(self) -> Condition:
         return True

@@ -24,6 +24,8 @@ from fxopt.graph.operator_names import canonical
 from fxopt.graph.operator_table import DROPOUTS
 from fxopt.graph.operators import calls_torchs_own
 from fxopt.graph.tensor_state import tensors_held_by
+from fxopt.packed import BFloat16Linear, Int8Linear
+from fxopt.passes.packing import PASS_OF
 from fxopt.tracing.structure import tensors_of
 
 _FEWEST_CALLS = 2
@@ -35,6 +37,8 @@ _DRAWING = frozenset({"gumbel_softmax", "multi_head_attention_forward",
 _READERS = (tensors_of, operator.getitem, getattr)
 """Functions that give parts of a value."""
 _NAMES = 3
+_NARROW: dict[type[nn.Module], str] = {BFloat16Linear: "bfloat16", Int8Linear: "integers of 8 bits"}
+"""The numbers of packed layers that multiply others than those that they are given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +69,8 @@ class RegionPass(Pass[Region]):
     targets = ()
     suffix: ClassVar[str]
     """Of the name of the module in the graph."""
+    keeps_narrow: ClassVar[bool] = False
+    """Whether layers that multiply in bfloat16 or integers do so in the region as well."""
 
     def __init__(self, module: str = "") -> None:
         if not isinstance(module, str):
@@ -126,6 +132,7 @@ class RegionPass(Pass[Region]):
         inside = set(calls)
         for one in calls:
             yield from _call_conditions(one, inside, index)
+            yield self.keeps_narrow or _dtype_condition(one, index)
         held = [one for one in index.gm.graph.nodes if one.op == "get_attr" and one.users and set(one.users) <= inside]
         inside.update(held)
         order = {node: place for place, node in enumerate(index.gm.graph.nodes)}
@@ -244,6 +251,18 @@ def _call_conditions(node: Node, inside: Set[Node], index: GraphIndex) -> Condit
         f"{node.name} draws random numbers, and an engine draws others",
         actual="random numbers",
         needed="the same numbers in each call",
+    )
+
+
+def _dtype_condition(node: Node, index: GraphIndex) -> Condition:
+    """Require that a call multiplies the numbers that it is given, as an engine does."""
+    module = index.module_of(node)
+    narrow = next((type(one) for one in module.modules() if type(one) in _NARROW), None) if module is not None else None
+    return narrow is None or Unmet(
+        f"{node.target} multiplies {_NARROW[narrow]}, and an engine would compute it in float32",
+        remedy=f"turn {PASS_OF[narrow]} off for the calls of the region",
+        actual=_NARROW[narrow],
+        needed="float32",
     )
 
 

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 import fxopt
 from fxopt.core import shared_copy
-from fxopt.engines import CompiledRegion
+from fxopt.engines import RUNTIMES, CompiledRegion
 from fxopt.engines import compiled as compiled_file
+from fxopt.engines.runtimes import Runtime
 from fxopt.errors import ArgumentError
 from fxopt.evidence.running import copied
 from fxopt.graph.nodes import info_of
@@ -23,6 +24,7 @@ from fxopt.testing import LAWS, Case, Law, check, title
 from fxopt.tracing.structure import tensors_of
 from tests.engines.caches import Cache, Step, caches
 from tests.examples import EXAMPLES, Example
+from tests.passes.asserts import assert_left_alone
 from tests.quick import one_of_four
 
 PASS = fxopt.CompileRegions(backend="eager")
@@ -168,6 +170,25 @@ def test_tensors_are_taken_out_of_a_cache_in_front_of_the_region(kind: str) -> N
     torch.testing.assert_close(tensors_of(pickle.loads(pickle.dumps(gm))(x, given)), tensors_of(expected))
     PASS(gm, reverse=True)
     assert fxopt.fingerprint(gm) == before
+
+
+@pytest.mark.parametrize(
+    ("pass_", "numbers"),
+    [(fxopt.CastLinearsToBFloat16(), "bfloat16"), (fxopt.QuantizeLinears(), "integers of 8 bits")],
+    ids=["bfloat16", "int8"],
+)
+@pytest.mark.parametrize("engine", [PASS, fxopt.DelegateRegions("onnxruntime")], ids=["compiled", "delegated"])
+def test_layers_of_narrow_numbers_are_no_part_of_a_region_in_an_engine_but_of_a_plan(
+    pass_: fxopt.Pass[Any], numbers: str, engine: fxopt.Pass[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RUNTIMES, "onnxruntime", Runtime("Engine", (), "", lambda program, threads: None))
+    gm = fxopt.capture(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).eval(), (X,))
+    if not pass_.scan(gm).matches:
+        pytest.skip(str(pass_.scan(gm).misses[0]))
+    assert engine.scan(gm).matches
+    pass_(gm)
+    assert_left_alone(engine, gm, f"0 multiplies {numbers}", "in float32", f"turn {pass_.name} off")
+    assert fxopt.PlanRegions().scan(gm).matches
 
 
 def reason_of(model: nn.Module, *inputs: Tensor, pass_: fxopt.CompileRegions = PASS) -> str:
