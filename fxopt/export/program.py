@@ -19,7 +19,7 @@ from fxopt.errors import expect, expect_graph, warn
 from fxopt.evidence.difference import same_bits
 from fxopt.evidence.running import copied, run
 from fxopt.export.errors import ExportError
-from fxopt.export.spelling import PACKED
+from fxopt.export.spelling import why_packed_stays
 from fxopt.graph.nodes import TensorInfo, info_of
 from fxopt.packed.layer import PackedLayer
 from fxopt.tracing.installed_checks import without_checks
@@ -53,7 +53,7 @@ def export_program(
     """
     expect_graph(gm, "export_program")
     expect(args, tuple | list, "export_program(gm, args)", "the positional arguments as a tuple or list")
-    packed = [f"{path}: {PACKED}" for path, module in gm.named_modules() if isinstance(module, PackedLayer)]
+    packed = [f"{path}: {why_packed_stays(one)}" for path, one in gm.named_modules() if isinstance(one, PackedLayer)]
     if packed:
         raise ExportError(packed, PT2)
     named = dict(kwargs or {})

@@ -14,9 +14,7 @@ from fxopt.edits import Probe
 from fxopt.graph.conditions import Unmet
 from fxopt.graph.hooks import module_hook_condition
 from fxopt.packed.layer import PackedLayer
-
-PACKED = "its code is fxopt's; turn PackLinears and PackConvolutions off, and export again"
-"""Tells of a packed layer why it is not exported, and the remedy."""
+from fxopt.passes.packing import PASS_OF
 
 _NEVER = {"device", "dtype"}
 _TABLES = {"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training"}
@@ -41,7 +39,7 @@ def spelled(module: nn.Module) -> str:
     if kind is Probe:
         return "nn.Identity()"
     if isinstance(module, PackedLayer):
-        raise UnspelledError(PACKED)
+        raise UnspelledError(why_packed_stays(module))
     if getattr(nn, kind.__name__, None) is not kind:
         raise UnspelledError(f"{kind.__module__}.{kind.__qualname__} is a class outside of torch.nn")
     for part in module.modules():
@@ -57,6 +55,11 @@ def spelled(module: nn.Module) -> str:
     if difference is not None:
         raise UnspelledError(f"{text} builds another module: {difference}")
     return text
+
+
+def why_packed_stays(layer: PackedLayer) -> str:
+    """Tell of a packed layer why it is not exported, and the remedy."""
+    return f"its code is fxopt's; turn {PASS_OF[type(layer)]} off, and export again"
 
 
 def _check(module: nn.Module) -> None:

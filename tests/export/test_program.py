@@ -8,13 +8,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import fxopt
-from fxopt.export import ExportError, export_onnx, export_program, program, program_bytes
+from fxopt.export import ExportError, export_onnx, export_program, export_python, program, program_bytes
 from tests.cli.models import make
 
 X = torch.rand(2, 4)
@@ -115,11 +116,21 @@ def test_numbers_that_are_not_the_same_are_told_apart(one: list[float], other: l
     assert not program._same_tensors([a], [a, a])
 
 
-def test_a_packed_layer_is_refused_with_the_remedy() -> None:
-    x = torch.rand(2, 64)
-    gm = fxopt.PackLinears()(fxopt.capture(nn.Sequential(nn.Linear(64, 64), nn.ReLU()).eval(), (x,)))
-    with pytest.raises(ExportError, match="turn PackLinears and PackConvolutions off, and export again"):
+PACKING = (fxopt.PackLinears, fxopt.PackConvolutions, fxopt.CastLinearsToBFloat16, fxopt.QuantizeLinears)
+
+
+@pytest.mark.parametrize("kind", PACKING)
+def test_a_packed_layer_is_refused_with_the_remedy(kind: type[fxopt.Pass[Any]], tmp_path: Path) -> None:
+    x = torch.rand(2, 3, 8, 8)
+    gm = fxopt.capture(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(2), nn.Linear(36, 8)).eval(), (x,))
+    if not kind().scan(gm).matches:
+        pytest.skip(str(kind().scan(gm).misses[0]))
+    kind()(gm)
+    told = f"its code is fxopt's; turn {kind.__name__} off, and export again"
+    with pytest.raises(ExportError, match=told):
         export_program(gm, (x,))
+    with pytest.raises(ExportError, match=told):
+        export_python(gm, tmp_path / "folder")
 
 
 @pytest.mark.slow

@@ -265,7 +265,7 @@ def with_(change: Any) -> GraphModule:
         (lambda: fxopt.capture(Outer(), (torch.rand(1),), leaf=Custom), "Custom is a class outside of torch.nn"),
         (
             lambda: fxopt.PackLinears()(fxopt.capture(nn.Sequential(nn.Linear(2, 2)).eval(), (torch.rand(1, 2),))),
-            "0 (PackedLinear): its code is fxopt's; turn PackLinears and PackConvolutions off, and export again",
+            "0 (PackedLinear): its code is fxopt's; turn PackLinears off, and export again",
         ),
         (lambda: with_(lambda m: m.register_module("0", Wide(2, 2))), "Wide is a class outside of torch.nn"),
         (lambda: returning(Clever), "Clever has code of its own; return a tuple or dict"),
