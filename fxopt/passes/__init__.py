@@ -64,11 +64,13 @@ APPROXIMATE_PASSES = _classes(JoinLinears, CastLinearsToBFloat16, QuantizeLinear
 
 def others_installed() -> InstalledPasses:
     """Return the passes that other installed packages bring, and those of them that are left out, with the reasons."""
-    return installed_passes([kind.__name__ for kind in ALL_PASSES])
+    return installed_passes([kind.__name__ for kind in (*ALL_PASSES, *APPROXIMATE_PASSES)])
 
 
 def registered_passes() -> tuple[type[Pass[Any]], ...]:
-    """Return the class of each pass that the page, the command and recipes know: `ALL_PASSES`, then installed ones.
+    """Return the class of each pass that a workbench has by itself: `ALL_PASSES`, then installed ones.
+
+    The page, the command and recipes know these, and the `APPROXIMATE_PASSES` by their names.
 
     An installed pass is one of another package that names it by the entry point group ``fxopt.passes``. It is imported
     when this function is first called. One that fails to import, or whose name is taken, is left out with an

@@ -44,6 +44,9 @@ class ChangeNothing(fxopt.Pass):
 class MergeLinears(ChangeNothing):
     """Has a name that is taken."""
 
+class QuantizeLinears(ChangeNothing):
+    """Has the name of a pass that runs on request alone."""
+
 class NeedsArgument(ChangeNothing):
     """Cannot be made."""
     def __init__(self, by): self.by = by
@@ -54,6 +57,7 @@ POINTS = """[fxopt.passes]
 double_by_sum = tiny_passes:double_by_sum
 ChangeNothing = tiny_passes:ChangeNothing
 MergeLinears = tiny_passes:MergeLinears
+QuantizeLinears = tiny_passes:QuantizeLinears
 NeedsArgument = tiny_passes:NeedsArgument
 LIST = tiny_passes:LIST
 Renamed = tiny_passes:ChangeNothing
@@ -109,7 +113,8 @@ def test_passes_of_a_package_are_treated_like_built_in_ones(here: None) -> None:
 def test_what_is_no_pass_or_has_a_taken_name_is_left_out_with_the_reason(here: None) -> None:
     with remarks():
         reasons = {one.name: one.reason for one in others_installed().refused}
-    assert reasons.pop("MergeLinears") == "fxopt has a pass of this name; give it another one"
+    for taken in ("MergeLinears", "QuantizeLinears"):
+        assert reasons.pop(taken) == "fxopt has a pass of this name; give it another one"
     assert "cannot be made without arguments" in reasons.pop("NeedsArgument")
     assert reasons.pop("LIST") == "a list is no pass; name a subclass of fxopt.Pass, or a rule"
     assert reasons.pop("Renamed") == "its own name is ChangeNothing; name the entry point so"
@@ -121,7 +126,7 @@ def test_the_command_lists_them_with_their_package(here: None) -> None:
     done = CliRunner().invoke(cli, ["passes", "--json"])
     answer = json.loads(done.stdout)
     assert {one["name"]: one["package"] for one in answer["passes"]}["double_by_sum"] == "tiny-passes 0.1"
-    assert len(answer["left_out"]) == 5
+    assert len(answer["left_out"]) == 6
 
 
 @pytest.mark.slow
