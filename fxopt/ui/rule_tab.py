@@ -74,7 +74,7 @@ def _editor(session: Session, mine: OwnRule) -> None:
         load = st.popover("Load", key="load rule")
         load.file_uploader("A rule in a file", type=["py"], key="rule file", max_upload_size=1,
                            on_change=acting(session, _take_file))  # fmt: skip
-    if listed := [one.name for one in session.workbench.added]:
+    if listed := [one.name for one in session.workbench.added if one.signature in mine.texts]:
         st.caption(f"{', '.join(map(code, listed))} in the list of passes. {LOST}")
     if mine.text != mine.begun and f"rule editor {mine.edition}" not in st.session_state:
         mine.put(mine.text, may_run=mine.may_run)  # the tab was closed meanwhile, and its editor is a new one

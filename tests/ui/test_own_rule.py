@@ -14,12 +14,14 @@ from typer.testing import CliRunner
 
 from fxopt.errors import CancelledError
 from fxopt.models import ZOO
+from fxopt.passes import QuantizeLinears
 from fxopt.recipes import Recipe
 from fxopt.recipes.link import Link
 from fxopt.ui import command, kept_rule
 from fxopt.ui import own_rule as own_rule_module
 from fxopt.ui.command import PAGE
 from fxopt.ui.kept_rule import STOOD_THERE
+from fxopt.ui.markdown import code
 from fxopt.ui.own_rule import OwnRule, is_code_allowed, legend_of_rule, marks_of_rule
 from fxopt.ui.rule_tab import LOST
 from fxopt.ui.workshop import VARIABLE, code_allowed
@@ -250,10 +252,15 @@ def test_a_text_comes_into_the_list_only_as_its_laws_were_checked(
 def test_the_page_says_that_a_rule_in_the_list_goes_with_a_reload(app: AppTest, allowed: list[str]) -> None:
     opened(app)
     assert LOST not in texts(app)
-    passes, _ = passes_of(OwnRule().text)
-    session(app).workbench.add(passes[0])
+    session(app).workbench.add(QuantizeLinears())  # no rule: an address and a recipe keep it
     app.run()
-    assert LOST in texts(app)
+    assert LOST not in texts(app)
+    mine: OwnRule = app.session_state["own rule"]
+    (rule,), _ = passes_of(mine.text)
+    session(app).workbench.add(rule)
+    mine.texts[rule.signature] = mine.text
+    app.run()
+    assert f"{code(rule.name)} in the list of passes. {LOST}" in texts(app)
     session(app).workbench.undo()
     app.run()
     assert LOST not in texts(app)
