@@ -8,7 +8,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 import torch
@@ -66,29 +67,55 @@ class SetUp:
 
 
 _IS_TRAINING = attrgetter("training")
-_LAYERS = ("torch.nn.", "fxopt.packed.")
 _FACTS = attrgetter("_version", "dtype", "shape")
+_TABLES = attrgetter("_modules", "_parameters", "_buffers", *(table for table in HOOKS if table.startswith("_forward")))
+"""The tables of a module that a call without gradients reads: children, tensors, and hooks."""
 
 
 class _Inside(NamedTuple):
-    """All that each call looks at in a body, gathered once."""
+    """All that each call looks at in a body, gathered once for the modules that are in it."""
 
-    modules: tuple[nn.Module, ...]
-    """Those that are called, and all in them."""
+    called: tuple[nn.Module, ...]
+    """The modules that are called, and all in them."""
     hooks: tuple[Mapping[Any, Any], ...]
-    """The tables of hooks that would see a call without gradients."""
+    """The tables of hooks of those that are called."""
     tensors: tuple[Mapping[str, Tensor | None], ...]
-    """The tables of parameters and buffers."""
+    """The tables with parameters and buffers."""
+    modules: tuple[nn.Module, ...]
+    """The body and all modules in it."""
+    tables: tuple[Mapping[str, Any], ...]
+    """The tables of all modules."""
+    empty: tuple[Mapping[str, Any], ...]
+    """The tables of children, parameters and buffers that hold nothing."""
+    parents: list[Mapping[str, nn.Module | None]]
+    """The tables of children that hold some."""
+    children: list[dict[str, nn.Module | None]]
+    """Those that `parents` held."""
 
     @classmethod
     def of(cls, body: GraphModule) -> _Inside:
         calls = body.graph.find_nodes(op="call_module")
         called = dict.fromkeys(one for node in calls for one in body.get_submodule(str(node.target)).modules())
-        hooks = (getattr(one, table) for one in called for table in HOOKS if table.startswith("_forward"))
-        tables = ((one, table) for one in body.modules() for table in (one._parameters, one._buffers))
-        # a module of torch reads no tensor that is put into it later
-        tensors = (table for one, table in tables if table or not type(one).__module__.startswith(_LAYERS))
-        return cls(tuple(called), tuple(hooks), tuple(tensors))
+        modules = tuple(body.modules())
+        held = [_TABLES(one) for one in modules]
+        return cls(
+            tuple(called),
+            tuple(hooks for one in called for hooks in _TABLES(one)[3:]),
+            tuple(table for _, *tensors in held for table in tensors[:2] if table),
+            modules,
+            tuple(chain.from_iterable(held)),
+            tuple(table for tables in held for table in tables[:3] if not table),
+            [children for children, *_ in held if children],
+            [dict(children) for children, *_ in held if children],
+        )
+
+    def is_as_gathered(self) -> bool:
+        """Check that the same modules are in the body, with the same tables, and that no empty one was filled."""
+        return (
+            not any(self.empty)
+            and self.parents == self.children
+            and all(map(is_, chain.from_iterable(map(_TABLES, self.modules)), self.tables))
+        )
 
 
 class EngineRegion(nn.Module):
@@ -194,7 +221,7 @@ class EngineRegion(nn.Module):
         tensors = [one for one in given if isinstance(one, Tensor)]
         return (
             not (torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *tensors)))
-            and not any(map(_IS_TRAINING, self._inside.modules))
+            and not any(map(_IS_TRAINING, self._inside.called))
             and not any(self._inside.hooks)
             and not any(HOOKS_OF_ALL)
             and torch._C._len_torch_function_stack() == 0
@@ -212,7 +239,7 @@ class EngineRegion(nn.Module):
         given = tree_leaves(inputs)
         if torch.is_grad_enabled() and any(one.requires_grad for one in (*weights, *given) if isinstance(one, Tensor)):
             return "gradients are recorded; call it under torch.inference_mode()"
-        if any(map(_IS_TRAINING, self._inside.modules)):
+        if any(map(_IS_TRAINING, self._inside.called)):
             return "a module is in training mode; call eval()"
         if any((*self._inside.hooks, *HOOKS_OF_ALL)):
             return "a hook of modules watches"
@@ -242,12 +269,13 @@ class EngineRegion(nn.Module):
 
     @property
     def _inside(self) -> _Inside:
-        """The body and all modules in it, which stay the same."""
-        if self._parts is None:
-            self._parts = _Inside.of(self.body)
-        return self._parts
+        """The body and all modules in it, as the last call of `_tensors` found them."""
+        return self._parts or _Inside.of(self.body)
 
     def _tensors(self) -> list[Tensor]:
+        """Return the parameters and buffers; where other modules are in the body than before, forget the set-ups."""
+        if self._parts is None or not self._parts.is_as_gathered():
+            self._parts, self._set_ups = _Inside.of(self.body), {}
         return [tensor for table in self._inside.tensors for tensor in table.values() if tensor is not None]
 
     def __getstate__(self) -> dict[str, Any]:

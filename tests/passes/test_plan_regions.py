@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.utils.parametrize import register_parametrization, remove_parametrizations
 
 import fxopt
 from fxopt.engines import PlannedRegion
@@ -267,6 +268,39 @@ def test_it_follows_a_weight_that_is_transposed_in_its_memory() -> None:
     model[0].weight.data = model[0].weight.t()
     torch.testing.assert_close(gm(x), model(x))
     assert plans_of(region)
+
+
+class Twice(nn.Module):
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight * 2
+
+
+@torch.no_grad()
+def test_it_follows_modules_that_are_put_in_later() -> None:
+    x = torch.randn(4, 16)
+    gm, region = planned(nn.Sequential(nn.Linear(16, 600), nn.Softsign(), nn.Linear(600, 16)), x)
+    layer = region.body.get_submodule("2")
+    bare = nn.Linear(600, 16, bias=False).eval()
+
+    def make_a_buffer() -> None:
+        del bare.weight
+        bare.register_buffer("weight", torch.randn(16, 600))
+
+    for act in (
+        lambda: register_parametrization(layer, "weight", Twice()).eval(),
+        lambda: layer.get_parameter("parametrizations.weight.original").mul_(3),
+        lambda: remove_parametrizations(layer, "weight"),
+        lambda: setattr(region.body, "1", nn.ReLU().eval()),  # with the same weights
+        lambda: setattr(region.body, "2", nn.Linear(600, 16).eval()),
+        lambda: setattr(region.body, "2", bare),
+        make_a_buffer,
+        lambda: bare.get_buffer("weight").mul_(3),
+    ):
+        gm(x)
+        gm(x)
+        act()
+        torch.testing.assert_close(gm(x), region.body(x))
+        assert not region.by_hand
 
 
 def test_where_somebody_watches_it_computes_node_by_node() -> None:
