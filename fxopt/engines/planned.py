@@ -69,8 +69,7 @@ class _Planner(Interpreter):
         module = self.fetch_attr(str(n.target))
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         if isinstance(module, PackedLayer):
-            given = {**dict(zip(("input", "other"), n.args)), **n.kwargs}
-            bound, other = (self._bound_of(given.get(name), n) for name in ("input", "other"))
+            bound, other = (self._bound_of(one, n) for one in _given(n))
             self.steps[n] = module.step_for(*args, **kwargs, bound=bound, other_bound=other)
         else:
             self.steps[n] = Step(module)
@@ -90,12 +89,20 @@ class _Planner(Interpreter):
         for node in self.graph.nodes:
             new[node] = graph.node_copy(node, new.__getitem__)
             if node in self.steps:
+                if isinstance(self.fetch_attr(str(node.target)), PackedLayer):
+                    new[node].args, new[node].kwargs = tuple(one for one in _given(new[node]) if one is not None), {}
                 new[node].op, new[node].target = "call_function", _named(self.steps[node].compute)
         code = graph.python_code("self")
         space = dict(code.globals)
         exec(compile(code.src, "<plan of a region>", "exec"), space)
         function: Callable[..., Any] = space["forward"]
         return function
+
+
+def _given(call: Node) -> tuple[Any, Any]:
+    """Return the input and the summand of a call of a packed layer, by position or by keyword; None for no summand."""
+    given = {**dict(zip(("input", "other"), call.args)), **call.kwargs}
+    return given["input"], given.get("other")
 
 
 def _named(step: Callable[..., Any]) -> Callable[..., Any]:

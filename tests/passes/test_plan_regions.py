@@ -270,6 +270,24 @@ def test_it_follows_a_weight_that_is_transposed_in_its_memory() -> None:
     assert plans_of(region)
 
 
+@torch.no_grad()
+def test_layers_are_called_by_keyword_too() -> None:
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.own, self.last = nn.Conv2d(4, 64, 1), nn.Conv2d(64, 64, 3, 2, groups=64), nn.Linear(64, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            z: Tensor = self.last(input=self.own(input=self.up(input=x)).mean((2, 3)))
+            return z.clone()
+
+    model = Named()
+    gm, region = planned(model)
+    for _ in range(2):
+        torch.testing.assert_close(gm(X), model(X))
+        assert not region.by_hand
+
+
 class Twice(nn.Module):
     def forward(self, weight: Tensor) -> Tensor:
         return weight * 2
