@@ -97,7 +97,7 @@ def whole_parts_of(value: Any) -> list[Any]:
         if isinstance(part, (torch.Tensor, *SIZE_TYPES)):
             return None
         changed = _changed(part, look, memo)
-        if changed is part and part != ():
+        if changed is part and not (isinstance(part, tuple) and not part):
             found.append(part)
         return changed
 

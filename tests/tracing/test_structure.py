@@ -7,13 +7,14 @@ import dataclasses
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fxopt.tracing import capture
-from fxopt.tracing.structure import Slot, assemble, dismantle, same_structure, tensors_of
+from fxopt.tracing.structure import Slot, assemble, dismantle, same_structure, tensors_of, whole_parts_of
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -133,3 +134,9 @@ def test_a_graph_that_takes_an_object_and_gives_one_is_pickled_and_traced_within
         assert type(longer) is Box
         assert torch.equal(longer.content[0], given.content[0])
         assert longer.content[1] == 3
+
+
+def test_an_array_is_left_whole_and_an_empty_tuple_is_a_container() -> None:
+    array = np.ones(3)
+    (found,) = whole_parts_of({"a": array, "b": ((), torch.ones(2))})
+    assert found is array
