@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from torch import nn
@@ -33,6 +33,7 @@ from fxopt.passes import (
     RemoveIdentities,
     ShareCommonSubexpressions,
 )
+from fxopt.passes.packing import LayerToPack
 from fxopt.workbench.autotuning import Tuning
 from fxopt.workbench.autotuning import autotune as tuned
 from fxopt.workbench.engine_trials import (
@@ -49,7 +50,7 @@ from fxopt.workbench.engine_trials import (
     set_up,
 )
 from fxopt.workbench.states import Choice, PassState
-from fxopt.workbench.tuning import SiteTime, packing_times
+from fxopt.workbench.tuning import SiteTime, not_faster, packing_times
 from fxopt.workbench.workbench import Workbench
 
 Level = Literal["exact", "rounding", "approximate"]
@@ -170,8 +171,9 @@ def optimize(
         model: in evaluation mode; it is never changed. Or a graph module that was captured before.
         inputs: an example: a tuple of positional arguments, a mapping of keyword arguments, or one tensor.
         level: ``"exact"`` keeps every bit; ``"rounding"`` computes the same function over the real numbers;
-            ``"approximate"`` has linear layers multiply in bfloat16 as well (`CastLinearsToBFloat16`): the report tells
-            the error for these inputs, usually 0.1 to 1 % of the largest output.
+            ``"approximate"`` has linear layers multiply in bfloat16 as well (`CastLinearsToBFloat16`), where that is
+            faster than packed in float32: the report tells the error for these inputs, usually 0.1 to 1 % of the
+            largest output.
         choices: of an earlier call with this level and engine, to be replayed; nothing is timed to make them.
         engine: ``"inductor"``, ``"onnxruntime"`` or ``"openvino"`` may compute the whole graph as one call
             (`CompileRegions`, `DelegateRegions`) in place of packed layers, if that is shown to be faster, or nothing
@@ -315,21 +317,38 @@ def _merge_if_faster(
 def _pack_if_faster(
     bench: Workbench, args: tuple[Any, ...], kwargs: dict[str, Any], budget: float
 ) -> tuple[SiteTime, ...]:
-    """Turn off the linears that are slower packed than before, in bfloat16 or in their own dtype, and return them."""
+    """Turn off the linears that do not pay, and return them.
+
+    In their own dtype, they do not where they are slower packed than before. In bfloat16, which costs precision, they
+    do not where they are no faster than before, or than packed in their own dtype.
+    """
+    packing, casting = PackLinears(), CastLinearsToBFloat16()
     asked = {state.name for state in bench.states}
-    linears = [kind() for kind in (CastLinearsToBFloat16, PackLinears) if kind.__name__ in asked]
-    slower: list[SiteTime] = []
+    linears = [one for one in (casting, packing) if one.name in asked]
     for pass_ in linears:
         bench.turn_off(pass_)
-    for pass_ in linears:
-        plain = shared_copy(bench.current)
+    plain = shared_copy(bench.current)
+
+    def times(pass_: Pass[LayerToPack]) -> list[SiteTime]:
         bench.turn_on(pass_)
-        times = packing_times(pass_, plain, bench.current, args, kwargs, budget=budget / len(linears))
-        found = [one for one in times if one.is_slower]
-        if found:
-            bench.turn_off(pass_, [name for one in found for name in one.sites])
-        slower += found
-    return tuple(slower)
+        return packing_times(pass_, plain, bench.current, args, kwargs, budget=budget / len(linears))
+
+    packed = times(packing)
+    left: list[SiteTime] = []
+    if casting in linears:
+        bench.turn_off(packing)
+        left = not_faster(times(casting), packed, "packed in float32")
+        _turn_off(bench, casting, left)
+        bench.turn_on(packing)
+    here = {state.site for state in bench.state_of(packing).sites}
+    slower = [replace(one, sites=sites) for one in packed if one.is_slower and (sites := one.sites_in(here))]
+    _turn_off(bench, packing, slower)
+    return (*left, *slower)
+
+
+def _turn_off(bench: Workbench, pass_: Pass[LayerToPack], times: list[SiteTime]) -> None:
+    if times:
+        bench.turn_off(pass_, [name for one in times for name in one.sites])
 
 
 def _plan_if_faster(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch.fx import GraphModule
@@ -33,15 +34,26 @@ class SiteTime:
     """Of the input; empty if it is unknown."""
     ratio: float
     """The time of the nodes before over that of the packed layer: above 1, packing pays."""
+    than: str = ""
+    """The layer whose time is divided, if it is not that before, in words."""
 
     @property
     def is_slower(self) -> bool:
         return self.ratio < _SLOWER
 
+    def sites_in(self, names: Container[str]) -> tuple[str, ...]:
+        """Return its sites that are among `names`."""
+        return tuple(site for site in self.sites if site in names)
+
     def __str__(self) -> str:
         more = f" and {len(self.sites) - 1} more" if len(self.sites) > 1 else ""
         shape = f" on {self.shape}" if self.shape else ""
-        return f"{self.sites[0]}{more}: {self.layer}{shape} is {1 / self.ratio:.2f}x slower when packed"
+        return f"{self.sites[0]}{more}: {self.layer}{shape} is {self._told}"
+
+    @property
+    def _told(self) -> str:
+        told = f"{1 / self.ratio:.2f}x slower" if self.is_slower else "not faster"
+        return f"{told} than {self.than}" if self.than else f"{told} when packed"
 
 
 def packing_times(
@@ -81,6 +93,21 @@ def packing_times(
         )
         for (layer, shape), matches in kinds.items()
     ]
+
+
+def not_faster(times: Iterable[SiteTime], others: Iterable[SiteTime], name: str) -> list[SiteTime]:
+    """Return the layers that are faster neither than the nodes before nor than `others`, which are called `name`."""
+    ratio_of = {site: one.ratio for one in others for site in one.sites}
+    found = []
+    for one in times:
+        by_rival: dict[float, list[str]] = defaultdict(list)
+        for site in one.sites:
+            by_rival[max(1.0, ratio_of.get(site, 1.0))].append(site)
+        for rival, sites in by_rival.items():
+            if one.ratio <= rival:
+                than = name if rival > 1 else ""
+                found.append(replace(one, sites=tuple(sites), ratio=one.ratio / rival, than=than))
+    return found
 
 
 def _ratio(matches: list[LayerToPack], before: NodeTimes, after: NodeTimes) -> float:

@@ -101,21 +101,43 @@ def test_linears_are_merged_only_where_that_is_faster(
 
 
 @pytest.mark.skipif(not supports(torch.bfloat16), reason="needs instructions for bfloat16")
-@pytest.mark.parametrize(("ratio", "kinds"), [(2.0, [BFloat16Linear] * 2), (0.5, [nn.Linear] * 2)])
-def test_linears_multiply_in_bfloat16_where_approximate_is_asked_for_and_that_is_faster(
-    monkeypatch: pytest.MonkeyPatch, ratio: float, kinds: list[type[nn.Module]]
+@pytest.mark.parametrize(
+    ("narrow", "packed", "kinds", "told"),
+    [
+        ((2.0, 2.0), (1.0, 1.0), [BFloat16Linear] * 2, []),
+        ((2.0, 2.0), (0.5, 0.5), [BFloat16Linear] * 2, []),
+        ((0.5, 0.5), (0.5, 0.5), [nn.Linear] * 2, ["_0: BFloat16", "slower when packed", "_0: PackedLinear"]),
+        ((1.0, 1.0), (0.5, 0.5), [nn.Linear] * 2, ["not faster when packed", "_2: PackedLinear"]),
+        ((1.0, 1.0), (1.8, 1.8), [PackedLinear] * 2, ["1.80x slower than packed in float32"]),
+        ((1.8, 1.8), (1.8, 1.8), [PackedLinear] * 2, ["not faster than packed in float32"]),
+        ((2.0, 1.5), (1.8, 1.8), [BFloat16Linear, PackedLinear], ["_2: BFloat16", "1.20x slower than packed"]),
+        ((2.0, 0.9), (0.5, 0.5), [BFloat16Linear, nn.Linear], ["_2: BFloat16", "_2: PackedLinear"]),
+    ],
+)
+def test_linears_multiply_in_bfloat16_where_approximate_is_asked_for_and_nothing_exact_is_as_fast(
+    monkeypatch: pytest.MonkeyPatch,
+    narrow: tuple[float, float],
+    packed: tuple[float, float],
+    kinds: list[type[nn.Module]],
+    told: list[str],
 ) -> None:
-    monkeypatch.setattr("fxopt.workbench.tuning._ratio", lambda matches, before, after: ratio)
+    def ratio(matches: Any, before: NodeTimes, after: NodeTimes) -> float:
+        of = narrow if "BFloat16Linear" in after.calls.values() else packed
+        return of[matches[0].site == "_2"]
+
+    monkeypatch.setattr("fxopt.workbench.tuning._ratio", ratio)
     faster = report_of([Round(1.0, 0.5, 1.0)] * 9)
     monkeypatch.setattr("fxopt.workbench.optimize.measure", lambda *args, **kwargs: faster)
     model, x = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4)).eval(), torch.randn(3, 8)
     module, report, choices = fxopt.optimize(model, x, level="approximate")
-    assert [type(one) for one in module.children() if isinstance(one, nn.Linear | BFloat16Linear)] == kinds
+    assert [type(one) for one in module.children() if isinstance(one, nn.Linear | PackedLinear)] == kinds
     again = fxopt.optimize(model, x, level="approximate", choices=choices, measured=False)
     with torch.inference_mode():
         assert torch.equal(again.module(x), module(x))
-    assert ("differs, within" in str(report)) == (ratio > 1)
-    assert ("_0: " in str(report)) == (ratio < 1)
+    assert ("differs, within" in str(report)) == (BFloat16Linear in kinds)
+    left_out = [line for line in str(report).splitlines() if "left out: " in line]
+    assert bool(left_out) == bool(told)
+    assert all(part in "".join(left_out) for part in told), left_out
     rounding = fxopt.optimize(model, x, measured=False)
     assert not any(isinstance(one, BFloat16Linear) for one in rounding.module.children())
 
