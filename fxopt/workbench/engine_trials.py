@@ -47,7 +47,7 @@ def passes_for(engine: str | None) -> dict[str, RegionPass]:
 
 @dataclass(frozen=True, eq=False)
 class EngineTrial:
-    """The graph in one engine, against that with packed layers; or the reason why it is not there, in `problem`."""
+    """The graph in one engine, against that without; or the reason why it is not there, in `problem`."""
 
     engine: str
     problem: str = ""
@@ -68,7 +68,7 @@ class EngineTrial:
     def __str__(self) -> str:
         if self.problem:
             return f"{self.engine} does not compute the graph: {self.problem}"
-        told = [f"{self.engine} against packed layers: {self.latency.verdict}"] if self.latency is not None else []
+        told = [f"{self.engine} against the graph without: {self.latency.verdict}"] if self.latency is not None else []
         told += [f"outputs: {self.numerics.verdict}"] if self.numerics is not None else []
         return "; ".join([*(told or [self.engine]), f"set up in {self.seconds:.1f} s"])
 

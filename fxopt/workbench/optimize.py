@@ -106,7 +106,7 @@ class OptimizeReport:
     planning: LatencyReport | None = None
     """The graph with `PlanRegions` against that without, if it was measured; kept where its interval lies above 1."""
     engines: tuple[EngineTrial, ...] = ()
-    """The graph in each engine against that with packed layers, where engines were asked for; the fastest is kept."""
+    """The graph in each engine against that without, where engines were asked for; the fastest is kept."""
     tuning: Tuning | None = None
     """The decision on the sites of each pass, with its evidence, where `autotune` was asked for."""
     engine: str = ""
