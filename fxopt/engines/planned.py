@@ -33,13 +33,12 @@ class PlannedRegion(EngineRegion):
     engine = "a plan"
 
     def _call_for(self, set_up: SetUp, inputs: tuple[Any, ...]) -> tuple[Call, Any]:
-        if len(set_up.made) >= _MOST_PLANS:
-            return self.body, self.body(*inputs)
-        body = self.body
+        body, calls = self.body, list(set_up.calls.values())
+        if len(calls) - calls.count(body) >= _MOST_PLANS:
+            return body, body(*inputs)
         planner = _Planner(body)
         found = planner.run(*inputs)
         plan = planner.plan()
-        set_up.made.append(plan)
 
         def call(*inputs: Any) -> Any:
             try:

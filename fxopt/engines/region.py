@@ -31,6 +31,8 @@ _TRACED = (Tensor, Proxy)
 NOT_CALLED = "it was not called"
 _MOST_COPIES = 2
 """So many set-ups of a region are held, for different numbers of threads."""
+_MOST_KINDS = 256
+"""For so many kinds of inputs, a set-up holds a call, or the reason why there is none; for the last ones that came."""
 _SETTING_UP = threading.RLock()  # the settings of Inductor and the levels of loggers belong to the process
 
 
@@ -174,10 +176,11 @@ class EngineRegion(nn.Module):
             if call is not None:
                 return call(*inputs)
             with self._setting_up(set_up.threads):
-                set_up.calls[kinds], found = self._call_for(set_up, inputs)
+                call, found = self._call_for(set_up, inputs)
+                _hold(set_up.calls, kinds, call)
             return found
         except FullError as error:
-            set_up.refused[kinds] = str(error)
+            _hold(set_up.refused, kinds, str(error))
             warn(f"a region of {self._size} is computed node by node for such inputs: {error}")
             return self._node_by_node(str(error), inputs)
         except Exception as error:  # noqa: BLE001 - of the engine, or of the body, whose own call raises it again
@@ -293,6 +296,14 @@ class EngineRegion(nn.Module):
     @property
     def _told(self) -> str:
         return f"engine={self.engine}"
+
+
+def _hold(table: dict[Hashable, Any], kinds: Hashable, value: Any) -> None:
+    """Put a value for kinds of inputs into a table of a set-up; the first one goes where there are too many."""
+    with _SETTING_UP:
+        while len(table) >= _MOST_KINDS:
+            del table[next(iter(table))]
+        table[kinds] = value
 
 
 def _as_they_are(tensors: list[Tensor]) -> tuple[list[Any], ...]:

@@ -356,6 +356,19 @@ def test_a_ninth_kind_of_inputs_is_computed_node_by_node() -> None:
 
 
 @torch.no_grad()
+def test_kinds_of_inputs_without_end_are_not_all_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxopt.engines.region._MOST_KINDS", 10)
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 16)).eval()
+    gm, region = planned(model, torch.randn(4, 16))
+    for size in range(1, 13):
+        x = torch.randn(size, 16)
+        torch.testing.assert_close(gm(x), model(x))
+    (set_up,) = region._set_ups.values()
+    assert len(set_up.calls) == 10
+    assert list(set_up.calls.values())[-1] is not region.body, "a plan that went makes room for another"
+
+
+@torch.no_grad()
 def test_a_copy_and_a_pickle_make_a_plan_of_their_own() -> None:
     gm, _ = planned(Net())
     expected = gm(X)
