@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -24,10 +24,13 @@ from fxopt.evidence.costs import Costs, Unit
 from fxopt.evidence.running import in_order, left_as_it_was
 from fxopt.graph.nodes import TensorInfo
 from fxopt.graph.operator_table import CASTS, COPIES, FILLED, LOOK_UPS, UNFILLED
+from fxopt.packed import BFloat16Linear, Int8Linear
 from fxopt.process.fake_tensors import fake_mode
 
 _MOVES = COPIES | FILLED | LOOK_UPS | CASTS | {"copy_", "fill_", "zero_"}
 _NOTHING = UNFILLED | {"_unsafe_view", "lift_fresh"}
+_PACKED_IN: dict[type[nn.Module], torch.dtype] = {BFloat16Linear: torch.bfloat16, Int8Linear: torch.int8}
+"""Layers of float32 that read a packed copy of their weight, in this dtype; without data, torch computes them."""
 NAMED = 6
 """The number of operations without a formula that are named."""
 
@@ -108,7 +111,8 @@ class WorkRun(Interpreter):
         except Exception:  # noqa: BLE001 - without data, any call may fail in its own way; the note names the node
             self.failed.append(n.name)
             return _as_recorded(n.meta.get("tensor_info"))
-        self.flops[n.name], self.bytes[n.name] = self.counter.flops, self.counter.bytes
+        saved = sum(map(_bytes_saved, self.fetch_attr(str(n.target)).modules())) if n.op == "call_module" else 0
+        self.flops[n.name], self.bytes[n.name] = self.counter.flops, self.counter.bytes - saved
         return result
 
 
@@ -134,6 +138,15 @@ def _bytes_of(func: Any, given: Any, result: Any) -> int:
     if _name(func) in LOOK_UPS:
         return 2 * written  # of the table, only the entries that are looked up are read
     return sum(map(_size, _tensors(given))) + written
+
+
+def _bytes_saved(module: nn.Module) -> int:
+    """Return the bytes by which the packed copy of a weight is smaller than the weight, which was counted."""
+    dtype = _PACKED_IN.get(type(module))
+    weight = module.weight if dtype is not None else None
+    if dtype is None or not isinstance(weight, Tensor) or weight.dtype is not torch.float32:
+        return 0
+    return weight.numel() * (weight.element_size() - dtype.itemsize)
 
 
 def _is_free(func: Any) -> bool:

@@ -13,6 +13,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fxopt.core import fingerprint
 from fxopt.evidence import Costs, critical_path, parameter_costs, work_costs
+from fxopt.packed import BFloat16Linear, Int8Linear, PackedLinear
+from fxopt.passes import PlanRegions
 from tests.view import graphs
 
 
@@ -23,6 +25,22 @@ def test_a_linear_layer_costs_two_operations_a_weight_and_row_and_moves_what_it_
     assert moved.of("_0") == 4 * (3 * 8 + 8 * 5 + 5 + 3 * 5)
     assert parameter_costs(gm).of("_0") == 45
     assert flops.note == ""
+
+
+@pytest.mark.parametrize(("kind", "size"), [(PackedLinear, 4), (BFloat16Linear, 2), (Int8Linear, 1)])
+def test_a_packed_layer_reads_the_bytes_of_its_packed_weight(kind: type[PackedLinear], size: int) -> None:
+    layer = nn.Linear(8, 5)
+    gm = symbolic_trace(nn.Sequential(layer))
+    gm.set_submodule("0", kind(layer.weight, layer.bias))
+    flops, moved = work_costs(gm, (torch.zeros(3, 8),))
+    assert flops.of("_0") == 2 * 3 * 8 * 5
+    assert moved.of("_0") == 4 * (3 * 8 + 5 + 3 * 5) + size * 8 * 5
+    gm = symbolic_trace(nn.Sequential(nn.Sequential(nn.ReLU(), layer)).eval())  # in a region, the same
+    gm.set_submodule("0.1", kind(layer.weight, layer.bias))
+    _, apart = work_costs(gm, (torch.zeros(3, 8),))
+    PlanRegions()(gm)
+    _, moved = work_costs(gm, (torch.zeros(3, 8),))
+    assert moved.of("planned") == apart.of("_0_0") + apart.of("_0_1")
 
 
 def test_what_goes_number_by_number_counts_once_for_each_and_a_view_costs_nothing() -> None:
