@@ -49,6 +49,10 @@ class PlannedRegion(EngineRegion):
         return call, found
 
     @property
+    def _left_out(self) -> str:
+        return "no plan is made for"
+
+    @property
     def _told(self) -> str:
         return "planned"
 

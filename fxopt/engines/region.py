@@ -262,7 +262,7 @@ class EngineRegion(nn.Module):
             reason = "a weight is a tensor of inference mode, of which no write is seen; make the model outside of it"
         if reason and reason not in self._told_reasons:
             self._told_reasons |= {reason}
-            warn(f"{self.engine} is not given a region of {self._size}, which is computed node by node: {reason}")
+            warn(f"{self._left_out} a region of {self._size}, which is computed node by node: {reason}")
         return reason or "a mode, tracer or transformation of torch watches"
 
     def _named(self, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
@@ -292,6 +292,11 @@ class EngineRegion(nn.Module):
     @property
     def _size(self) -> str:
         return f"{len(self.body.graph.nodes)} nodes"
+
+    @property
+    def _left_out(self) -> str:
+        """The beginning of a sentence about a region that the engine never gets."""
+        return f"{self.engine} is not given"
 
     @property
     def _told(self) -> str:

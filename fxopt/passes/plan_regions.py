@@ -16,8 +16,8 @@ class PlanRegions(RegionPass):
     shapes, dtypes and memory of its inputs, for the modes of torch, and for its packed weight. That is Python, and
     takes 10 to 20 microseconds a node, between kernels that have driven it out of the caches. A plan is made at the
     first call for inputs of a kind: it is the code of the graph with each module at hand, and with packed layers that
-    have decided. One call asks once for all. Where a bounded activation made a tensor, as `relu6`, the plan knows that
-    it has neither NaN nor infinity, and saves the proof.
+    have decided. One call asks once for all. Where an image is proven to be bounded, the plan bounds the results
+    behind it by the weights, and saves further proofs.
 
     It computes the same function with the same kernels. It pays in nets of many small layers (`docs/speed.md` has
     figures), after `PackLinears` and `PackConvolutions`. Weights that are written to have it made anew, except through

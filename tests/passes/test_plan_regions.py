@@ -343,6 +343,14 @@ def test_where_somebody_watches_it_computes_node_by_node() -> None:
     torch.testing.assert_close(exported(X), gm(X))
 
 
+def test_weights_for_which_no_plan_is_made_are_told() -> None:
+    with torch.inference_mode():
+        gm, region = planned(Net())
+        told = f"no plan is made for a region of {len(region.body.graph.nodes)} nodes, which is computed node by node:"
+        with pytest.warns(fxopt.FxoptWarning, match=f"{told} a weight is a tensor of inference mode"):
+            gm(X)
+
+
 @torch.no_grad()
 def test_a_ninth_kind_of_inputs_is_computed_node_by_node() -> None:
     model = Net()
