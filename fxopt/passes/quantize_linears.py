@@ -41,8 +41,8 @@ class QuantizeLinears(Pass[LayerToPack]):
     Each row of `W` is `s q_W`, with `s` a 127th of its largest absolute value; `x` is `t (q_x - z)`, with `t` a 255th
     of the span of its numbers. Both are rounded, by at most half a step, so the result of a layer is off by about 1 %
     of the largest, and by more where a few numbers of `x` are much larger than the rest, as in the inner layers of
-    language models. Errors add up: a MiniLM with its trained weights ends 7 % off (`docs/approximate.md`). So the pass
-    is `APPROXIMATE`, and runs on request alone. Measure the error on your weights and inputs
+    language models. Errors add up: a MiniLM with its trained weights ends 7 to 14 % off (`docs/approximate.md`). So
+    the pass is `APPROXIMATE`, and runs on request alone. Measure the error on your weights and inputs
     (`fxopt.evidence.compare_outputs`) before you use it.
 
     It pays because a weight has a quarter of the bytes, and a processor with VNNI multiplies four times the numbers at

@@ -72,6 +72,9 @@ def cosine_of(before: GraphModule, after: GraphModule, inputs: list[Any]) -> flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], help="models; all if none is named")
+    parser.add_argument(
+        "--kinds", nargs="+", choices=[*KINDS], default=[*KINDS], help="of linears; all if none is named"
+    )
     parser.add_argument("--budget", type=float, default=20.0, help="seconds for the rounds of a row")
     options = parser.parse_args()
     for key in options.names or NAMES:
@@ -81,10 +84,10 @@ def main() -> None:
             model, inputs = make()
             graph = fxopt.capture(model.eval(), (), inputs)
             calibration, tried = (list(draws(inputs, count)) for count in (CALIBRATION, TRIED))
-        for kind, made in KINDS.items():
+        for kind in options.kinds:
             passes = [fxopt.RemoveIdentities, fxopt.FuseGelu, fxopt.FuseRMSNorm, fxopt.ChangeAddmmToLinear]
             before = fxopt.compose(*(one() for one in passes))(fxopt.core.shared_copy(graph))
-            after = made(before, calibration)(fxopt.core.shared_copy(before))
+            after = KINDS[kind](before, calibration)(fxopt.core.shared_copy(before))
             numerics = compare_outputs(graph, after, [((), one) for one in tried], reference=False)
             error, scale = error_of(numerics)
             latency = measure(graph, after, (), inputs, budget=options.budget)
