@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import torch
 from torch import nn
-from torch.fx import Node
 
 from fxopt.core import (
-    LINEAR_CALLS,
     Conditions,
     Exactness,
     GraphIndex,
     LinearLayer,
-    Miss,
-    Pass,
-    Rewriter,
     Unmet,
-    decide,
-    layer_of,
 )
-from fxopt.packed import BFloat16Linear, supports
+from fxopt.packed import BFloat16Linear, PackedLinear, supports
 from fxopt.passes.packing import (
     LayerToPack,
+    LinearPacking,
     float32_condition,
     packing_conditions,
-    put_packed,
     sentence_on,
     with_activation_behind,
 )
 
 
-class CastLinearsToBFloat16(Pass[LayerToPack]):
+class CastLinearsToBFloat16(LinearPacking):
     """Replace `act(x W^T + b)` of float32 with the same of `x`, `W` and `b` in bfloat16, and the result in float32.
 
     A number of bfloat16 has the range of float32 and 8 bits of its precision: `round(x) = x (1 + d)` with
@@ -55,12 +48,6 @@ class CastLinearsToBFloat16(Pass[LayerToPack]):
     label = "Linears in bfloat16"
     needs = "a Linear of float32 on a CPU"
 
-    targets = (nn.Linear, *LINEAR_CALLS)
-
-    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
-        layer = layer_of(node, index)
-        return decide(node, self._conditions(layer, index)) if isinstance(layer, LinearLayer) else None
-
     def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
         yield from packing_conditions(layer, nn.Linear, index)
         yield float32_condition(layer)
@@ -76,10 +63,5 @@ class CastLinearsToBFloat16(Pass[LayerToPack]):
         size = match.layer.weight.numel() * 2 / 1e6
         return sentence_on(match, f"multiplies in bfloat16, with a copy of its weights ({size:.3g} MB more)")
 
-    def results(self, match: LayerToPack) -> tuple[Node, ...]:
-        return (match.result,)
-
-    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
-        layer = match.layer
-        training = layer.module is not None and layer.module.training
-        put_packed(match, BFloat16Linear(layer.weight, layer.bias, match.activation, training=training), rewriter)
+    def _packed(self, match: LayerToPack, *, training: bool) -> PackedLinear:
+        return BFloat16Linear(match.layer.weight, match.layer.bias, match.activation, training=training)

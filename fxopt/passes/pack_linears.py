@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from torch import nn
-from torch.fx import Node
 
-from fxopt.core import LINEAR_CALLS, Conditions, GraphIndex, LinearLayer, Miss, Pass, Rewriter, decide, layer_of
+from fxopt.core import Conditions, GraphIndex, LinearLayer
 from fxopt.packed import PackedLinear
-from fxopt.passes.packing import LayerToPack, explain_packing, packing_conditions, put_packed, with_calls_behind
+from fxopt.passes.packing import (
+    LayerToPack,
+    LinearPacking,
+    explain_packing,
+    packing_conditions,
+    with_calls_behind,
+)
 
 
-class PackLinears(Pass[LayerToPack]):
+class PackLinears(LinearPacking):
     """Replace `act(x W^T + b)`, or `x W^T + b + y`, with one call that reads `W` packed, on a CPU without gradients.
 
     A matrix product goes block by block through the caches of a processor. oneDNN, the library of Intel that torch
@@ -39,12 +44,6 @@ class PackLinears(Pass[LayerToPack]):
     label = "Pack linears"
     needs = "a Linear on a CPU"
 
-    targets = (nn.Linear, *LINEAR_CALLS)
-
-    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
-        layer = layer_of(node, index)
-        return decide(node, self._conditions(layer, index)) if isinstance(layer, LinearLayer) else None
-
     def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
         yield from packing_conditions(layer, nn.Linear, index)
         return with_calls_behind(layer, index, reshape_between=True)
@@ -52,13 +51,6 @@ class PackLinears(Pass[LayerToPack]):
     def explain(self, match: LayerToPack) -> str:
         return explain_packing(match)
 
-    def results(self, match: LayerToPack) -> tuple[Node, ...]:
-        return (match.result,)
-
-    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
-        layer = match.layer
-        training = layer.module is not None and layer.module.training
-        packed = PackedLinear(
-            layer.weight, layer.bias, match.activation, other_first=match.other_first, training=training
-        )
-        put_packed(match, packed, rewriter)
+    def _packed(self, match: LayerToPack, *, training: bool) -> PackedLinear:
+        held = match.layer
+        return PackedLinear(held.weight, held.bias, match.activation, other_first=match.other_first, training=training)

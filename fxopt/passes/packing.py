@@ -8,6 +8,7 @@ registers, which saves a pass over memory for each.
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +17,22 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core import (
+    LINEAR_CALLS,
     Condition,
     Conditions,
     GraphIndex,
     Layer,
+    LinearLayer,
     Match,
+    Miss,
+    Pass,
     Rewriter,
     Unmet,
+    decide,
     info_of,
     is_tensor,
     layer_conditions,
+    layer_of,
     path_beside,
     remove_tensors,
     unwritten_condition,
@@ -77,6 +84,31 @@ class LayerToPack(Match):
     def result(self) -> Node:
         """The node that has the numbers of all together."""
         return self.behind[-1] if self.behind else self.layer.node
+
+
+class LinearPacking(Pass[LayerToPack]):
+    """Replace a linear layer, and the calls behind it that its packed form computes as well, with a packed one."""
+
+    targets = (nn.Linear, *LINEAR_CALLS)
+
+    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
+        layer = layer_of(node, index)
+        return decide(node, self._conditions(layer, index)) if isinstance(layer, LinearLayer) else None
+
+    @abstractmethod
+    def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
+        """Require all that the packed layer needs, and return the match."""
+
+    def results(self, match: LayerToPack) -> tuple[Node, ...]:
+        return (match.result,)
+
+    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
+        module = match.layer.module
+        put_packed(match, self._packed(match, training=module is not None and module.training), rewriter)
+
+    @abstractmethod
+    def _packed(self, match: LayerToPack, *, training: bool) -> PackedLinear:
+        """Return the module that does the work of the match."""
 
 
 def packing_conditions(layer: Layer, kind: type[nn.Module], index: GraphIndex) -> Conditions[None]:

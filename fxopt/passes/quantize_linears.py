@@ -9,33 +9,27 @@ from torch import nn
 from torch.fx import Node
 
 from fxopt.core import (
-    LINEAR_CALLS,
     Conditions,
     Exactness,
     GraphIndex,
     LinearLayer,
-    Miss,
-    Pass,
-    Rewriter,
     Unmet,
-    decide,
-    layer_of,
 )
 from fxopt.errors import ArgumentError
 from fxopt.graph.marks import place_of
-from fxopt.packed import Int8Linear, multiplies_int8
+from fxopt.packed import Int8Linear, PackedLinear, multiplies_int8
 from fxopt.packed.int8 import MOST_COLUMNS, Span
 from fxopt.passes.packing import (
     LayerToPack,
+    LinearPacking,
     float32_condition,
     packing_conditions,
-    put_packed,
     sentence_on,
     with_activation_behind,
 )
 
 
-class QuantizeLinears(Pass[LayerToPack]):
+class QuantizeLinears(LinearPacking):
     """Replace `act(x W^T + b)` of float32 with `act(s t (q_x - z) q_W^T + b)`, of integers `q_x`, `q_W` of 8 bits.
 
     Each row of `W` is `s q_W`, with `s` a 127th of its largest absolute value; `x` is `t (q_x - z)`, with `t` a 255th
@@ -74,16 +68,10 @@ class QuantizeLinears(Pass[LayerToPack]):
     label = "Quantize linears"
     needs = "a Linear of float32 on a CPU"
 
-    targets = (nn.Linear, *LINEAR_CALLS)
-
     def __init__(self, spans: Mapping[str, Span] | Iterable[tuple[str, Span]] | None = None) -> None:
         self.spans = (
             None if spans is None else tuple(sorted((name, _span(name, one)) for name, one in dict(spans).items()))
         )
-
-    def match(self, node: Node, index: GraphIndex) -> LayerToPack | Miss | None:
-        layer = layer_of(node, index)
-        return decide(node, self._conditions(layer, index)) if isinstance(layer, LinearLayer) else None
 
     def _conditions(self, layer: LinearLayer, index: GraphIndex) -> Conditions[LayerToPack]:
         yield from packing_conditions(layer, nn.Linear, index)
@@ -121,14 +109,9 @@ class QuantizeLinears(Pass[LayerToPack]):
             f"multiplies integers of 8 bits, by the span {where}, with a copy of its weights ({size:.3g} MB more)",
         )
 
-    def results(self, match: LayerToPack) -> tuple[Node, ...]:
-        return (match.result,)
-
-    def rewrite(self, match: LayerToPack, rewriter: Rewriter) -> None:
-        layer = match.layer
-        training = layer.module is not None and layer.module.training
-        packed = Int8Linear(layer.weight, layer.bias, match.activation, span=self._span_of(match), training=training)
-        put_packed(match, packed, rewriter)
+    def _packed(self, match: LayerToPack, *, training: bool) -> PackedLinear:
+        layer, span = match.layer, self._span_of(match)
+        return Int8Linear(layer.weight, layer.bias, match.activation, span=span, training=training)
 
     def _span_of(self, match: LayerToPack) -> Span | None:
         return None if self.spans is None else dict(self.spans)[self._place(match.anchor)]
